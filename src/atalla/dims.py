@@ -57,6 +57,11 @@ def strides_in_order(shape: Sequence[Dim], order: Iterable[int]) -> tuple[Dim, .
     return tuple(strides)
 
 
+def strides_of_pixels(shape: Sequence[Dim]) -> tuple[Dim, ...]:
+    """Return the strides of a dense image, row or volume whose channels, the second dim, are the innermost."""
+    return strides_in_order(shape, (0, *range(2, len(shape)), 1))
+
+
 def reach(offset: int, shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int] | None:
     """Return the first and the last element of a view, from its root's first; None where it has none."""
     low = high = offset

@@ -86,6 +86,11 @@ class Tensor:
             0 if is_empty else simplify(self.offset + offset),
         )
 
+    def narrow(self, axis: int, start: Dim, extent: Dim) -> Tensor:
+        """Return the part of a dim that begins at ``start`` and has so many elements."""
+        shape = [extent if i == axis else n for i, n in enumerate(self.shape)]
+        return self.view(shape, self.strides, start * self.strides[axis])
+
     def __repr__(self) -> str:
         dims = "×".join(map(str, self.shape)) or "scalar"
         where = f"@{self.root.name}+{self.offset}" if self.root else str(self.space.name)

@@ -12,21 +12,8 @@ if TYPE_CHECKING:
 
 def pack_panels(weight: torch.Tensor, groups: int) -> torch.Tensor:
     """Return ``[groups, panels, taps, K, PANEL]`` of ``[N, taps, K]``, filled up with zeros."""
-    from torch.nn import functional
-
-    n, taps, k = weight.shape
-    each = n // groups
-    whole = functional.pad(weight.reshape(groups, each, taps, k), (0, 0, 0, 0, 0, -each % PANEL))
-    return whole.reshape(groups, whole.shape[1] // PANEL, PANEL, taps, k).permute(0, 1, 3, 4, 2).contiguous()
-
-
-def unpack_panels(data: torch.Tensor, shape: tuple[int, ...], groups: int) -> torch.Tensor:
-    """Return ``[N, taps, K]`` of panels: the inverse of :func:`pack_panels`."""
-    n, taps, k = shape
-    each = n // groups
-    count = -(-each // PANEL)
-    whole = data.reshape(groups, count, taps, k, PANEL).permute(0, 1, 4, 2, 3).reshape(groups, count * PANEL, taps, k)
-    return whole[:, :each].reshape(n, taps, k)
+    packed = pack_deep(weight, groups, 1)
+    return packed.reshape(*packed.shape[:2], *weight.shape[1:], PANEL)
 
 
 def pack_deep(weight: torch.Tensor, groups: int, deep: int) -> torch.Tensor:
@@ -41,7 +28,7 @@ def pack_deep(weight: torch.Tensor, groups: int, deep: int) -> torch.Tensor:
 
 
 def unpack_deep(data: torch.Tensor, shape: tuple[int, ...], groups: int, deep: int) -> torch.Tensor:
-    """Return ``[N, taps, K]``: the inverse of :func:`pack_deep`."""
+    """Return ``[N, taps, K]``: the inverse of :func:`pack_deep`, and with 1 for ``deep`` of :func:`pack_panels`."""
     n, taps, k = shape
     each, depth = n // groups, taps * k
     panels, steps = -(-each // PANEL), -(-depth // deep)
@@ -54,7 +41,7 @@ def winograd_filters(data: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor
     import torch
 
     n, places, k = shape
-    rows = [unpack_panels(part, (n, 1, k), 1) for part in data.reshape(places, -1)]
+    rows = [unpack_deep(part, (n, 1, k), 1, 1) for part in data.reshape(places, -1)]
     matrix = _winograd_matrix(places)
     inverse, edge = torch.linalg.pinv(matrix), len(matrix)
     spread = torch.cat(rows, 1).reshape(n, edge, edge, k).permute(0, 3, 1, 2)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from atalla.isa import NodeKind
@@ -53,14 +54,11 @@ def evaluate_node(kind: NodeKind, a: int, b: int) -> int | None:
     """Return the value of a node that is made of two; None where it has none, or one beyond the cap."""
     if kind in {NodeKind.FLOOR_DIV, NodeKind.MOD} and b < 1:
         return None
-    if kind is NodeKind.ADD:
-        made = a + b
-    elif kind is NodeKind.MUL:
-        made = a * b
-    elif kind is NodeKind.FLOOR_DIV:
-        made = a // b
-    elif kind is NodeKind.MOD:
-        made = a % b
-    else:
-        made = min(a, b) if kind is NodeKind.MIN else max(a, b)
+    made = _OF_TWO[kind](a, b)
     return made if abs(made) <= MOST_BYTES else None
+
+
+_OF_TWO: dict[NodeKind, Callable[[int, int], int]] = {
+    NodeKind.ADD: operator.add, NodeKind.MUL: operator.mul, NodeKind.FLOOR_DIV: operator.floordiv,
+    NodeKind.MOD: operator.mod, NodeKind.MIN: min, NodeKind.MAX: max,
+}  # fmt: skip

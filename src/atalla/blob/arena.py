@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from atalla import ir
+from atalla.dims import reach
 from atalla.isa import Space
 from atalla.plan import Buffer, Plan, plan
 
@@ -38,8 +39,5 @@ def storage_bytes(root: ir.Tensor) -> int:
     """Return the bytes from a storage's first element to its last."""
     if root.data is not None:
         return int(root.data.numel()) * root.dtype.size
-    if any(extent == 0 for extent in root.shape):
-        return 0
-    return (
-        1 + sum((int(n) - 1) * int(stride) for n, stride in zip(root.shape, root.strides, strict=True))
-    ) * root.dtype.size
+    ends = reach(0, root.shape, root.strides)
+    return 0 if ends is None else (ends[1] + 1) * root.dtype.size

@@ -82,14 +82,8 @@ def _vector(row: TensorRow, count: int) -> bool:
     return is_strided(row) and row.rank == 1 and row.shape[0] == count and is_dense(row, 0)
 
 
-def _weight(row: TensorRow, layout: Layout, form: Sequence[int], groups: int) -> bool:
-    n, taps, k = form
-    panels = (n // groups + PANEL - 1) // PANEL
-    fits = row.layout == layout and row.shape == (n, taps, k)
-    return fits and row.bytes == panels * groups * PANEL * taps * k * 4
-
-
-def _deep(row: TensorRow, layout: Layout, form: Sequence[int], groups: int, deep: int) -> bool:
+def _weight(row: TensorRow, layout: Layout, form: Sequence[int], groups: int, deep: int = 1) -> bool:
+    """Whether it is a weight whose bytes are those of its panels, of ``deep`` neighbours in depth."""
     n, taps, k = form
     panels, steps = -(-(n // groups) // PANEL), -(-taps * k // deep)
     fits = row.layout == layout and row.shape == (n, taps, k)
@@ -113,7 +107,7 @@ def _gemm(row: InstructionRow, dst: TensorRow, sources: Sources) -> None:
     need(src.shape[:-1] == dst.shape[:-1] and is_dense(src, last) and is_dense(dst, last), Verdict.OPERANDS)
     form = dst.shape[last], 1, src.shape[last]
     if row.op == Op.BGEMM:
-        need(src.shape[last] <= MOST_DEPTH and _deep(weight, Layout.PAIRS, form, 1, PAIR), Verdict.OPERANDS)
+        need(src.shape[last] <= MOST_DEPTH and _weight(weight, Layout.PAIRS, form, 1, PAIR), Verdict.OPERANDS)
     else:
         need(_weight(weight, Layout.PANELS, form, 1), Verdict.OPERANDS)
     need(bias is None or _vector(bias, dst.shape[last]), Verdict.OPERANDS)
@@ -150,7 +144,7 @@ def _conv(row: InstructionRow, dst: TensorRow, sources: Sources) -> None:
         need(plain and set(row.words[:2]) == {stride}, Verdict.ATTRIBUTE)
     elif row.op == Op.BCONV2D:
         need(taps * (channels // groups) <= MOST_DEPTH, Verdict.ATTRIBUTE)
-        need(_deep(weight, Layout.PAIRS, (columns, taps, channels // groups), groups, PAIR), Verdict.OPERANDS)
+        need(_weight(weight, Layout.PAIRS, (columns, taps, channels // groups), groups, PAIR), Verdict.OPERANDS)
     else:
         need(_weight(weight, Layout.PANELS, (columns, taps, channels // groups), groups), Verdict.OPERANDS)
     need(bias is None or _vector(bias, columns), Verdict.OPERANDS)
@@ -178,7 +172,7 @@ def _qgemm(row: InstructionRow, dst: TensorRow, sources: Sources) -> None:
     last = src.rank - 1
     need(src.shape[:-1] == dst.shape[:-1] and is_dense(src, last) and is_dense(dst, last), Verdict.OPERANDS)
     need(src.shape[last] <= MOST_DEPTH, Verdict.OPERANDS)
-    need(_deep(weight, Layout.QUADS, (dst.shape[last], 1, src.shape[last]), 1, QUAD), Verdict.OPERANDS)
+    need(_weight(weight, Layout.QUADS, (dst.shape[last], 1, src.shape[last]), 1, QUAD), Verdict.OPERANDS)
     _made(dst, sources, dst.shape[last], row.words)
 
 
@@ -198,7 +192,7 @@ def _qconv(row: InstructionRow, dst: TensorRow, sources: Sources) -> None:
         need(_filters(weight, Dtype.I8, (channels, taps)), Verdict.OPERANDS)
     else:
         need(taps * (channels // groups) <= MOST_DEPTH, Verdict.ATTRIBUTE)
-        need(_deep(weight, Layout.QUADS, (columns, taps, channels // groups), groups, QUAD), Verdict.OPERANDS)
+        need(_weight(weight, Layout.QUADS, (columns, taps, channels // groups), groups, QUAD), Verdict.OPERANDS)
     _made(dst, sources, columns, row.words[11:])
 
 

@@ -129,14 +129,13 @@ def _profiled(loaded: Any, inputs: Sequence[torch.Tensor], runs: int) -> list[fl
 
 def _rows(listing: Listing, profile: Sequence[float]) -> list[dict[str, Any]]:
     """Return what the profile says of each instruction, in order."""
+    from atalla.run.names import names_of
+
     found = []
-    for number, (row, time_ns) in enumerate(zip(listing.instructions[:-1], profile, strict=False)):
-        written = row.dst if row.dst is not None else next(iter(listing.calls[row.attributes["call"]].outputs), None)
-        name, shape = row.op.name, None if written is None else list(listing.tensors[written].shape)
-        if "call" in row.attributes:
-            name = f"{name} {listing.calls[row.attributes['call']].target}"
-        place = {"node": row.node or None, "line": row.line or None}
-        found.append({"number": number, "operation": name, "shape": shape, "median_ns": time_ns, **place})
+    for number, (one, time_ns) in enumerate(zip(names_of(listing), profile, strict=False)):
+        made = {"shape": list(one.shape) if one.dtype else None, "median_ns": time_ns}
+        place = {"node": one.node or None, "line": one.line or None}
+        found.append({"number": number, "operation": one.operation, **made, **place})
     return found
 
 

@@ -1,7 +1,6 @@
 // The strict loader: proves that bytes are a sound program. "blob/verify.py" looks at the same, in the same order.
 //
 // Nothing is read beyond what an earlier check allows; sums and products that may overflow are taken in 128 bits.
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,11 +21,7 @@ static int open(const void* bytes, size_t size, bool is_trusted, atalla_blob** r
   for (size_t i = 0; i < sizeof steps / sizeof *steps && !fault; ++i) fault = steps[i](&l);
   if (fault) {
     atalla_close(l.blob);
-    if (error && error->struct_size >= sizeof *error) {
-      error->status = fault;
-      snprintf(error->text, sizeof error->text, "%s", at_verdict(fault));
-    }
-    return fault;
+    return at_fail(error, fault, at_verdict(fault));
   }
   *result = l.blob;
   return ATALLA_OK;

@@ -8,18 +8,12 @@
 // that have no part in a failure are left without a second look (conflict-directed backjumping; Prosser, 1993).
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "internal.h"
 #include "search.h"
 
-uint64_t at_search_now(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
-
 static bool is_out(at_search* s) {
-  return ++s->nodes > s->limit || (s->deadline && s->nodes % 1024 == 0 && at_search_now() > s->deadline);
+  return ++s->nodes > s->limit || (s->deadline && s->nodes % 1024 == 0 && at_now() > s->deadline);
 }
 
 static uint64_t* why(const at_search* s, uint32_t number) { return s->why + (size_t)number * s->words; }

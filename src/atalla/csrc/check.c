@@ -36,7 +36,7 @@ int at_check_instruction(const atalla_blob* blob, const at_insn* insn) {
   if (spec.words >= 0 && insn->words != (uint32_t)spec.words) return AT_BAD_INSTRUCTION;
   resolved_insn l = {.blob = blob, .insn = insn};
   for (unsigned i = 0; i < insn->sources; ++i) {
-    const uint32_t number = at_u32(blob->operands + 4 * ((size_t)insn->first_source + i));
+    const uint32_t number = at_operand(blob, insn->first_source + i);
     if (number == AT_NOTHING && (spec.all || i < (unsigned)spec.least)) return AT_BAD_INSTRUCTION;
     if (i < AT_SOURCES && number != AT_NOTHING) l.src[i] = &blob->tensors[number];
   }

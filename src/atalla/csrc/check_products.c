@@ -12,15 +12,9 @@ bool at_packed_fits(const at_tensor* t) {
   return t->rank == 3 && (t->layout != AT_WINOGRAD || t->dim[1] == 36 || t->dim[1] == 25 || t->dim[1] == 16);
 }
 
-// A weight [N, taps, K] whose bytes are those of its panels.
-static bool is_weight(const at_tensor* t, uint8_t layout, int64_t n, int64_t taps, int64_t k, int64_t groups) {
-  if (t->layout != layout || t->dim[0] != n || t->dim[1] != taps || t->dim[2] != k) return false;
-  const __int128 panels = (n / groups + AT_PANEL - 1) / AT_PANEL;
-  return (__int128)t->bytes == panels * groups * AT_PANEL * taps * k * 4;
-}
-
-// The same in QUADS or PAIRS, of `deep` neighbours.
-static bool is_deep(const at_tensor* t, uint8_t layout, int64_t n, int64_t taps, int64_t k, int64_t groups, int deep) {
+// A weight [N, taps, K] whose bytes are those of its panels, of `deep` neighbours in depth.
+static bool is_weight(const at_tensor* t, uint8_t layout, int64_t n, int64_t taps, int64_t k, int64_t groups,
+                      int deep) {
   if (t->layout != layout || t->dim[0] != n || t->dim[1] != taps || t->dim[2] != k) return false;
   const __int128 panels = (n / groups + AT_PANEL - 1) / AT_PANEL, steps = ((__int128)taps * k + deep - 1) / deep;
   return (__int128)t->bytes == panels * groups * steps * (AT_PANEL * AT_LANE);
@@ -49,8 +43,8 @@ int at_check_gemm(const resolved_insn* l) {
   if (!is_dense(src, last) || !is_dense(dst, last)) return AT_BAD_OPERANDS;
   if (l->insn->op == AT_OP_BGEMM) {
     if (src->dim[last] > AT_MOST_DEPTH) return AT_BAD_OPERANDS;
-    if (!is_deep(l->src[1], AT_PAIRS, dst->dim[last], 1, src->dim[last], 1, AT_PAIR)) return AT_BAD_OPERANDS;
-  } else if (!is_weight(l->src[1], AT_PANELS, dst->dim[last], 1, src->dim[last], 1)) {
+    if (!is_weight(l->src[1], AT_PAIRS, dst->dim[last], 1, src->dim[last], 1, AT_PAIR)) return AT_BAD_OPERANDS;
+  } else if (!is_weight(l->src[1], AT_PANELS, dst->dim[last], 1, src->dim[last], 1, 1)) {
     return AT_BAD_OPERANDS;
   }
   if (bias && !is_vector(bias, dst->dim[last])) return AT_BAD_OPERANDS;
@@ -86,7 +80,7 @@ int at_check_conv(const resolved_insn* l) {
     if (!is_filters(w, AT_F32, channels, taps)) return AT_BAD_OPERANDS;
   } else if (l->insn->op == AT_OP_CONV2D_WINO) {
     const int64_t places = l->src[1]->dim[1], stride = (int64_t)at_wino_tile_of(places).stride;
-    if (!is_weight(l->src[1], AT_WINOGRAD, columns, places, channels, 1)) return AT_BAD_OPERANDS;
+    if (!is_weight(l->src[1], AT_WINOGRAD, columns, places, channels, 1, 1)) return AT_BAD_OPERANDS;
     bool plain = high == 3 && wide == 3 && groups == 1;
     for (int i = 0; i < 2; ++i) {
       plain = plain && word(l, AT_CONV2D_STRIDE_H + i) == stride && word(l, AT_CONV2D_DILATION_H + i) == 1;
@@ -95,8 +89,8 @@ int at_check_conv(const resolved_insn* l) {
   } else if (l->insn->op == AT_OP_BCONV2D) {
     const int64_t depth = channels / groups;
     if (depth > AT_MOST_DEPTH || taps * depth > AT_MOST_DEPTH) return AT_BAD_ATTRIBUTE;
-    if (!is_deep(l->src[1], AT_PAIRS, columns, taps, depth, groups, AT_PAIR)) return AT_BAD_OPERANDS;
-  } else if (!is_weight(l->src[1], AT_PANELS, columns, taps, channels / groups, groups)) {
+    if (!is_weight(l->src[1], AT_PAIRS, columns, taps, depth, groups, AT_PAIR)) return AT_BAD_OPERANDS;
+  } else if (!is_weight(l->src[1], AT_PANELS, columns, taps, channels / groups, groups, 1)) {
     return AT_BAD_OPERANDS;
   }
   if (bias && !is_vector(bias, columns)) return AT_BAD_OPERANDS;
@@ -127,7 +121,7 @@ int at_check_qgemm(const resolved_insn* l) {
     if (src->dim[i] != dst->dim[i]) return AT_BAD_OPERANDS;
   }
   if (!is_dense(src, last) || !is_dense(dst, last) || src->dim[last] > AT_MOST_DEPTH) return AT_BAD_OPERANDS;
-  if (!is_deep(l->src[1], AT_QUADS, dst->dim[last], 1, src->dim[last], 1, AT_QUAD)) return AT_BAD_OPERANDS;
+  if (!is_weight(l->src[1], AT_QUADS, dst->dim[last], 1, src->dim[last], 1, AT_QUAD)) return AT_BAD_OPERANDS;
   return check_made(l, dst->dim[last], AT_QGEMM_ZERO);
 }
 
@@ -150,7 +144,7 @@ int at_check_qconv(const resolved_insn* l) {
   } else {
     const int64_t depth = channels / groups;
     if (depth > AT_MOST_DEPTH || taps * depth > AT_MOST_DEPTH) return AT_BAD_ATTRIBUTE;
-    if (!is_deep(l->src[1], AT_QUADS, columns, taps, depth, groups, AT_QUAD)) return AT_BAD_OPERANDS;
+    if (!is_weight(l->src[1], AT_QUADS, columns, taps, depth, groups, AT_QUAD)) return AT_BAD_OPERANDS;
   }
   return check_made(l, columns, AT_QCONV2D_ZERO);
 }

@@ -39,7 +39,3 @@ struct atalla_context {
 
 // A view of a tensor; `data` is NULL where the storage is the caller's.
 at_view at_context_view(const atalla_context* context, uint32_t number);
-
-static inline uint32_t at_operand(const atalla_blob* blob, uint32_t at) {
-  return at_u32(blob->operands + 4 * (size_t)at);
-}

@@ -8,17 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct {
-  uint32_t first, last;
-} life;
+#include "check.h"
 
 struct at_debug {
   const atalla_blob* blob;
   char *arena, *before, *scratch;
   size_t scratch_bytes;
   unsigned threads;
-  uint8_t* mine;  // of each byte of the arena, 1 where the instruction may write
-  life* lives;    // instructions of each root; first is AT_NOTHING where there are none
+  uint8_t* mine;           // of each byte of the arena, 1 where the instruction may write
+  uint32_t *first, *last;  // instructions of each root; AT_NOTHING where there are none
 };
 
 // Calls `visit` for each tensor that an instruction writes, and with `reads` for those that it reads.
@@ -28,35 +26,24 @@ static void each_tensor(at_debug* debug, uint32_t number, bool reads, void (*vis
   if (insn->dst != AT_NOTHING) visit(debug, number, insn->dst);
   const at_outputs made = at_outputs_of(blob, insn);
   for (uint32_t i = 0; i < made.count; ++i) {
-    visit(debug, number, at_u32(blob->operands + 4 * ((size_t)made.first + i)));
+    visit(debug, number, at_operand(blob, made.first + i));
   }
   for (uint32_t i = 0; reads && i < insn->sources; ++i) {
-    const uint32_t tensor = at_u32(blob->operands + 4 * ((size_t)insn->first_source + i));
+    const uint32_t tensor = at_operand(blob, insn->first_source + i);
     if (tensor != AT_NOTHING) visit(debug, number, tensor);
   }
 }
 
-static void extend(at_debug* debug, uint32_t insn, uint32_t tensor) {
-  life* one = &debug->lives[debug->blob->tensors[tensor].root];
-  if (one->first == AT_NOTHING) one->first = insn;
-  one->last = insn;
-}
-
-static void poison(at_debug* debug, const at_tensor* root) {
-  memset(debug->arena + root->place, AT_POISON, root->bytes);
-}
-
-static void begin(at_debug* debug, uint32_t insn, uint32_t tensor) {
+// Poisons a tensor's storage if the instruction is that of its `steps`.
+static void poison(at_debug* debug, const uint32_t* steps, uint32_t insn, uint32_t tensor) {
   const uint32_t number = debug->blob->tensors[tensor].root;
   const at_tensor* root = &debug->blob->tensors[number];
-  if (root->space == AT_ARENA && debug->lives[number].first == insn) poison(debug, root);
+  if (root->space == AT_ARENA && steps[number] == insn) memset(debug->arena + root->place, AT_POISON, root->bytes);
 }
 
-static void end(at_debug* debug, uint32_t insn, uint32_t tensor) {
-  const uint32_t number = debug->blob->tensors[tensor].root;
-  const at_tensor* root = &debug->blob->tensors[number];
-  if (root->space == AT_ARENA && debug->lives[number].last == insn) poison(debug, root);
-}
+static void begin(at_debug* debug, uint32_t insn, uint32_t tensor) { poison(debug, debug->first, insn, tensor); }
+
+static void end(at_debug* debug, uint32_t insn, uint32_t tensor) { poison(debug, debug->last, insn, tensor); }
 
 static void mark(at_debug* debug, uint32_t insn, uint32_t number) {
   (void)insn;
@@ -83,13 +70,13 @@ int at_debug_new(const atalla_blob* blob, char* arena, char* scratch, size_t scr
       (at_debug){.blob = blob, .arena = arena, .scratch = scratch, .scratch_bytes = scratch_bytes, .threads = threads};
   debug->before = malloc(blob->arena_bytes + 1);
   debug->mine = malloc(blob->arena_bytes + 1);
-  debug->lives = malloc((blob->tensor_count + 1) * sizeof *debug->lives);
-  if (!debug->before || !debug->mine || !debug->lives) {
+  debug->first = malloc(2 * sizeof *debug->first * (blob->tensor_count + 1u));
+  if (!debug->before || !debug->mine || !debug->first) {
     at_debug_free(debug);
     return ATALLA_OUT_OF_MEMORY;
   }
-  for (uint32_t i = 0; i < blob->tensor_count; ++i) debug->lives[i] = (life){AT_NOTHING, 0};
-  for (uint32_t i = 0; i < blob->insn_count; ++i) each_tensor(debug, i, true, extend);
+  debug->last = debug->first + blob->tensor_count;
+  at_lives(blob, debug->first, debug->last);
   memset(arena, AT_POISON, blob->arena_bytes);
   for (unsigned i = 0; i < threads; ++i) {
     memset(scratch + (i + 1) * scratch_bytes - AT_LINE, AT_CANARY, AT_LINE);
@@ -102,7 +89,7 @@ void at_debug_free(at_debug* debug) {
   if (!debug) return;
   free(debug->before);
   free(debug->mine);
-  free(debug->lives);
+  free(debug->first);
   free(debug);
 }
 

@@ -1,5 +1,5 @@
 // Descriptions: what a loaded program takes, returns, and does; for callers that check before they run.
-#include "internal.h"
+#include "load.h"
 
 static int describe(const atalla_blob* blob, uint32_t row, atalla_tensor* tensor) {
   const uint8_t* io = at_output_row(blob, row);
@@ -32,12 +32,10 @@ int atalla_describe_instruction(const atalla_blob* blob, uint32_t index, atalla_
   if (!blob || !instruction || instruction->struct_size < sizeof *instruction || index >= blob->insn_count) {
     return ATALLA_BAD_ARGUMENT;
   }
-  const at_insn* insn = &blob->insns[index];
-  const uint8_t* ends = blob->strings + 4;
-  const uint32_t begin = insn->node ? at_u32(ends + 4 * (size_t)(insn->node - 1)) : 0;
-  instruction->op = names[insn->op];
-  instruction->node = (const char*)ends + 4 * (size_t)blob->string_count + begin;
-  instruction->node_size = at_u32(ends + 4 * (size_t)insn->node) - begin;
+  const at_text node = at_string(blob, blob->insns[index].node);
+  instruction->op = names[blob->insns[index].op];
+  instruction->node = node.at;
+  instruction->node_size = node.size;
   return ATALLA_OK;
 }
 

@@ -45,10 +45,10 @@ static int read_one(const at_tensor* t, at_life* lives, uint32_t step) {
 static int follow(const atalla_blob* blob, const at_insn* insn, at_outputs made, uint32_t step, at_life* lives) {
   if (insn->dst != AT_NOTHING) lives[blob->tensors[insn->dst].root].maker = step;
   for (uint32_t k = 0; k < made.count; ++k) {
-    lives[blob->tensors[at_u32(blob->operands + 4 * ((size_t)made.first + k))].root].maker = step;
+    lives[blob->tensors[at_operand(blob, made.first + k)].root].maker = step;
   }
   for (unsigned i = 0; i < insn->sources; ++i) {
-    const uint32_t number = at_u32(blob->operands + 4 * ((size_t)insn->first_source + i));
+    const uint32_t number = at_operand(blob, insn->first_source + i);
     if (number == AT_NOTHING) continue;
     const at_tensor* t = &blob->tensors[number];
     const bool in_place = insn->op == AT_OP_SCATTER && i == 0 && number == insn->dst && t->space == AT_STATE;
@@ -58,7 +58,7 @@ static int follow(const atalla_blob* blob, const at_insn* insn, at_outputs made,
   }
   if (insn->dst != AT_NOTHING) return write_one(&blob->tensors[insn->dst], lives, step);
   for (uint32_t k = 0; k < made.count; ++k) {
-    const int fault = write_one(&blob->tensors[at_u32(blob->operands + 4 * ((size_t)made.first + k))], lives, step);
+    const int fault = write_one(&blob->tensors[at_operand(blob, made.first + k)], lives, step);
     if (fault) return fault;
   }
   return 0;
@@ -99,10 +99,10 @@ void at_lives(const atalla_blob* blob, uint32_t* first, uint32_t* last) {
     const at_outputs made = at_outputs_of(blob, insn);
     touch(blob, insn->dst, i, first, last);
     for (unsigned k = 0; k < insn->sources; ++k) {
-      touch(blob, at_u32(blob->operands + 4 * ((size_t)insn->first_source + k)), i, first, last);
+      touch(blob, at_operand(blob, insn->first_source + k), i, first, last);
     }
     for (uint32_t k = 0; k < made.count; ++k) {
-      touch(blob, at_u32(blob->operands + 4 * ((size_t)made.first + k)), i, first, last);
+      touch(blob, at_operand(blob, made.first + k), i, first, last);
     }
   }
 }

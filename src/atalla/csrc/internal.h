@@ -62,6 +62,9 @@ typedef struct {
 
 at_outputs at_outputs_of(const atalla_blob* blob, const at_insn* insn);
 
+// Nanoseconds of a clock that is never set back.
+uint64_t at_now(void);
+
 // Brings `state` to what it holds at first.
 void at_reset(const atalla_blob* blob, char* state);
 
@@ -156,6 +159,9 @@ static inline uint32_t at_u32(const uint8_t* at) {
 
 static inline uint64_t at_u64(const uint8_t* at) { return at_u32(at) | (uint64_t)at_u32(at + 4) << 32; }
 
+// The number of a tensor, or AT_NOTHING.
+static inline uint32_t at_operand(const atalla_blob* blob, size_t at) { return at_u32(blob->operands + 4 * at); }
+
 static inline size_t at_size(uint8_t dtype) {
   static const uint8_t sizes[AT_DTYPE_COUNT] = AT_DTYPE_SIZES;
   return dtype < AT_DTYPE_COUNT ? sizes[dtype] : 0;
@@ -167,6 +173,14 @@ static inline double at_number(int64_t word) {
     double number;
   } both = {word};
   return both.number;
+}
+
+static inline int64_t at_word(double number) {
+  union {
+    double number;
+    int64_t word;
+  } both = {number};
+  return both.word;
 }
 
 static inline size_t at_elements(const at_view* view) {

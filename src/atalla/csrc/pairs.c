@@ -18,7 +18,7 @@ static const at_tensor* root_of(const atalla_blob* blob, uint32_t tensor) {
 }
 
 static uint32_t source_of(const atalla_blob* blob, const at_insn* insn, unsigned i) {
-  return i < insn->sources ? at_u32(blob->operands + 4 * ((size_t)insn->first_source + i)) : AT_NOTHING;
+  return i < insn->sources ? at_operand(blob, insn->first_source + i) : AT_NOTHING;
 }
 
 // How often instructions name a storage, to read or to write it.
@@ -33,7 +33,7 @@ static unsigned uses_of(const atalla_blob* blob, uint32_t root) {
       found += tensor != AT_NOTHING && blob->tensors[tensor].root == root;
     }
     for (uint32_t k = 0; k < made.count; ++k) {
-      found += blob->tensors[at_u32(blob->operands + 4 * ((size_t)made.first + k))].root == root;
+      found += blob->tensors[at_operand(blob, made.first + k)].root == root;
     }
   }
   return found;

@@ -186,7 +186,7 @@ static int plan(atalla_planning* p, kept* k) {
   at_search* s = NULL;
   status = at_search_new(k->count, k->size, k->first, k->last, &s);
   if (status) return status;
-  s->deadline = p->deadline_ns ? at_search_now() + p->deadline_ns : 0;
+  s->deadline = p->deadline_ns ? at_now() + p->deadline_ns : 0;
   narrow(p, k, s);
   p->searched = s->nodes;
   status = s->no_memory ? ATALLA_OUT_OF_MEMORY : ATALLA_OK;

@@ -41,7 +41,7 @@ static int call_host(const atalla_context* context, const at_insn* insn, const a
   return status;
 }
 
-static uint64_t now(void) {
+uint64_t at_now(void) {
   struct timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);
   return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
@@ -108,14 +108,14 @@ static int run(atalla_context* context, void* const* inputs, void* const* output
     }
     fetch(call + 1);
     at_pool_expect(context->sharing.pool, call->work);
-    const uint64_t began = context->times ? now() : 0;
+    const uint64_t began = context->times ? at_now() : 0;
 #ifdef ATALLA_DEBUG
     at_debug_before(context->debug, i);
 #endif
     const int status = context->firmware             ? run_on_device(context, i, inputs, outputs)
                        : insn->op == AT_OP_CALL_HOST ? call_host(context, insn, call, inputs, outputs)
                                                      : call->kernel(call);
-    if (context->times) context->times[i] = now() - began;
+    if (context->times) context->times[i] = at_now() - began;
 #ifdef ATALLA_DEBUG
     if (status == ATALLA_OK && !at_debug_after(context->debug, i)) {
       char text[96];
@@ -149,10 +149,10 @@ int atalla_run(atalla_context* context, void* const* inputs, void* const* output
   }
   const bool is_settled = context->sharing.is_settled;
   if (!is_settled) begin_run(&context->sharing);
-  const uint64_t began = is_settled ? 0 : now();
+  const uint64_t began = is_settled ? 0 : at_now();
   at_pool_wake(context->sharing.pool, context->sharing.shared);
   const int status = run(context, inputs, outputs, error);
-  if (!is_settled && status == ATALLA_OK) end_run(&context->sharing, now() - began);
+  if (!is_settled && status == ATALLA_OK) end_run(&context->sharing, at_now() - began);
   atomic_flag_clear_explicit(&context->is_busy, memory_order_release);
   return status;
 }

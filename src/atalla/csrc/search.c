@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "atalla.h"
+#include "internal.h"
 
 enum { FIRST_SHARE = 1000, ROUND = 8 };  // nodes of the first tries; tries before they get more
 
@@ -208,7 +208,7 @@ at_outcome at_search_decide(at_search* s, uint64_t capacity, uint64_t nodes) {
   at_outcome made = AT_GAVE_UP;
   uint64_t share = FIRST_SHARE;
   for (unsigned n = 0; made == AT_GAVE_UP && s->nodes < s->limit && !s->no_memory; ++n) {
-    if (s->deadline && at_search_now() > s->deadline) break;
+    if (s->deadline && at_now() > s->deadline) break;
     if (n && n % ROUND == 0) share *= 4;
     s->by_options = n % 2 == 0;
     rank(s, n, rows);

@@ -46,8 +46,6 @@ typedef enum { AT_FAILED, AT_FOUND, AT_GAVE_UP } at_outcome;
 // Places items, which lie on the stack in the order of their first slots.
 at_outcome at_search_parts(at_search* search, size_t begin, uint32_t count);
 
-uint64_t at_search_now(void);
-
 // Makes ready to search for a plan of buffers none of which is empty. 0, or ATALLA_OUT_OF_MEMORY.
 int at_search_new(size_t count, const uint64_t* size, const uint32_t* first, const uint32_t* last, at_search** search);
 void at_search_free(at_search* search);

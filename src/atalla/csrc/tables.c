@@ -135,7 +135,7 @@ int at_load_lists(loader* l) {
   blob->io = l->iotb.at + 8;
   if (8 + AT_OUTPUT_BYTES * ((uint64_t)blob->input_count + blob->output_count) != l->iotb.size) return AT_BAD_LISTS;
   for (uint32_t i = 0; i < blob->operand_count; ++i) {
-    const uint32_t number = at_u32(blob->operands + 4 * (size_t)i);
+    const uint32_t number = at_operand(blob, i);
     if (number != AT_NOTHING && number >= blob->tensor_count) return AT_BAD_LISTS;
   }
   for (uint32_t i = 0; i < blob->input_count + blob->output_count; ++i) {
@@ -170,7 +170,7 @@ int at_load_lists(loader* l) {
     outputs += count;
     if (first + count > blob->operand_count || outputs > blob->operand_count) return AT_BAD_LISTS;
     for (uint64_t k = first; k < first + count; ++k) {
-      if (at_u32(blob->operands + 4 * k) == AT_NOTHING) return AT_BAD_LISTS;
+      if (at_operand(blob, k) == AT_NOTHING) return AT_BAD_LISTS;
     }
   }
   return check_initial(l);

@@ -121,16 +121,10 @@ class Hardware:
 
     def structure(self) -> CHardware:
         """Return it as C takes it."""
-        return CHardware(
-            ctypes.sizeof(CHardware), self.clock_mhz, self.array, self.accumulator_rows, self.lanes,
-            self.scratchpad_bytes, self.banks, self.align, self.dma_bytes_per_cycle, self.dma_latency_cycles,
-            self.queue, self.issue_cycles, self.matrix_f32_factor,
-            (ctypes.c_uint32 * 4)(
-                self.vector_simple_cycles, self.vector_divide_cycles,
-                self.vector_exp_cycles, self.vector_requantise_cycles,
-            ),
-            self.vector_int8_factor,
-        )  # fmt: skip
+        same = {name: getattr(self, name) for name, *_ in CHardware._fields_ if name in BOUNDS}
+        of_vector = (getattr(self, f"vector_{step}_cycles") for step in ("simple", "divide", "exp", "requantise"))
+        cycles = (ctypes.c_uint32 * 4)(*of_vector)
+        return CHardware(struct_size=ctypes.sizeof(CHardware), vector_cycles=cycles, **same)
 
     def milliseconds(self, cycles: int) -> float:
         """Return how long so many cycles take at the clock; an estimate, never measured."""

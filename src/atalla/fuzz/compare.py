@@ -93,10 +93,7 @@ def examine(graph: Graph, executors: Sequence[Executor]) -> Outcome:
 
 def built(graph: Graph) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
     """Return a program's module and its inputs."""
-    import torch
-
-    names: dict[str, Any] = {"torch": torch, "rand": values.rand}
-    names |= {name: getattr(torch.ops, name) for name in ("aten", "quantized_decomposed")}
+    names = values.vocabulary()
     exec(module_source(graph), names)  # noqa: S102  the text is the generator's own
     return names["Model"]().eval(), values.evaluate(inputs_source(graph), {})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -83,7 +84,7 @@ class Draw:
         shape = [self.size() for _ in range(rank)]
         if rank > 2:
             shape[0] = self.one(1, 1, 2, 3)
-        while _count(shape) > MOST_NEW // (1 if self.is_large else 10):
+        while math.prod(shape) > MOST_NEW // (1 if self.is_large else 10):
             widest = shape.index(max(shape))
             shape[widest] = max(1, shape[widest] // 2)
         if rank and self.maybe(0.02):
@@ -238,10 +239,3 @@ def _text(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_text, value))}]"
     return value if isinstance(value, str) else repr(value)
-
-
-def _count(shape: Sequence[int]) -> int:
-    count = 1
-    for size in shape:
-        count *= size
-    return count

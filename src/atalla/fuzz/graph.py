@@ -185,13 +185,9 @@ def module_source(graph: Graph) -> str:
     if own:
         lines += ["    def __init__(self):", "        super().__init__()"]
     for leaf in own:
-        made = f"torch.nn.Parameter({leaf.source})" if leaf.name.startswith("p") else leaf.source
-        text = (
-            f"self.{leaf.name} = {made}"
-            if leaf.name.startswith("p")
-            else f'self.register_buffer("{leaf.name}", {made})'
-        )
-        lines.append(f"        {text}")
+        is_parameter = leaf.name.startswith("p")
+        kept = f"{leaf.name} = torch.nn.Parameter(" if is_parameter else f'register_buffer("{leaf.name}", '
+        lines.append(f"        self.{kept}{leaf.source})")
     lines.append(f"    def forward({', '.join(['self', *(leaf.name for leaf in graph.inputs)])}):")
     lines += [f"        {node.name} = {_owned(node.call)}" for node in graph.nodes]
     lines.append(f"        return {_owned(_tuple(graph.outputs))}")

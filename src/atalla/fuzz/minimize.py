@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from atalla.fuzz.graph import NAME, Graph, Leaf, Node
-from atalla.fuzz.values import RefusedError, Values
+from atalla.fuzz.values import RefusedError, values_of
 
 if TYPE_CHECKING:
     import torch
@@ -38,15 +39,11 @@ class SeededLeaves:
 
     def values(self, graph: Graph) -> Mapping[str, torch.Tensor] | None:
         """Return the values in float32; None where nobody can be held to one of them."""
-        values = Values(graph.precision)
         try:
-            for leaf in graph.leaves:
-                values.add_leaf(leaf)
-            for node in graph.nodes:
-                values.add_node(node)
+            known = values_of(graph).known
         except RefusedError:
             return None
-        return {name: known.single for name, known in values.known.items()}
+        return {name: one.single for name, one in known.items()}
 
     def leaf_like(self, value: torch.Tensor, name: str, called: str) -> Leaf:
         """Return a leaf with numbers such as a value has."""
@@ -134,10 +131,7 @@ def _weight(graph: Graph) -> tuple[int, ...]:
     """Return what shall be small: nodes, outputs, leaves, elements, and leaves that are anything but plain."""
     elements, odd = 0, 0
     for leaf in graph.leaves:
-        count = 1
-        for size in leaf.shape:
-            count *= size
-        elements += count
+        elements += math.prod(leaf.shape)
         odd += leaf.oddness + (not leaf.name.startswith("x")) + len(leaf.shape)
     numbers = sum(map(int, NUMBER.findall(" ".join(node.call for node in graph.nodes))))
     size = len(graph.nodes) + sum(source.count("\n") for source in graph.functions)
@@ -183,9 +177,8 @@ def _inlined(graph: Graph, at: int, source: str, operands: Sequence[str]) -> Gra
     results = [_replaced(text, names) for text in re.findall(r"\w+", end.partition("return")[2])]
     parts = {f"{graph.nodes[at].name}[{index}]": name for index, name in enumerate(results)}
     renamed = {node.name: parts[node.call] for node in graph.nodes if node.call in parts}
-    later = [_renamed(node, renamed) for node in graph.nodes[at + 1 :] if node.call not in parts]
-    outputs = tuple(renamed.get(name, name) for name in graph.outputs)
-    return replace(graph, nodes=(*graph.nodes[:at], *lines, *later), outputs=outputs)
+    later = [node for node in graph.nodes[at + 1 :] if node.call not in parts]
+    return _renamed(graph, renamed, [*graph.nodes[:at], *lines, *later])
 
 
 def _replaced(text: str, names: Mapping[str, str]) -> str:
@@ -211,8 +204,8 @@ def _cut(graph: Graph, names: Sequence[str], values: Mapping[str, torch.Tensor],
             leaf = means.leaf_like(values[name], name, f"x{number}")
             leaves.append(leaf)
             renamed[name] = leaf.name
-    nodes = tuple(_renamed(node, renamed) for node in graph.nodes if node.name not in renamed)
-    return replace(graph, leaves=tuple(leaves), nodes=nodes)
+    kept = [node for node in graph.nodes if node.name not in renamed]
+    return _renamed(graph, renamed, kept, leaves=tuple(leaves))
 
 
 def _bypasses(graph: Graph, means: Means) -> Iterator[Graph]:
@@ -225,10 +218,7 @@ def _bypasses(graph: Graph, means: Means) -> Iterator[Graph]:
             one, other = (values[name] for name in (node.name, operand))
             kinds = [(getattr(value, "shape", None), getattr(value, "dtype", None)) for value in (one, other)]
             if kinds[0] == kinds[1] and kinds[0][0] is not None:
-                renamed = {node.name: operand}
-                nodes = tuple(_renamed(late, renamed) for late in graph.nodes if late is not node)
-                outputs = tuple(renamed.get(name, name) for name in graph.outputs)
-                yield replace(graph, nodes=nodes, outputs=outputs)
+                yield _renamed(graph, {node.name: operand}, [other for other in graph.nodes if other is not node])
 
 
 def as_input(graph: Graph, leaf: Leaf) -> Iterator[Graph]:
@@ -240,10 +230,8 @@ def as_input(graph: Graph, leaf: Leaf) -> Iterator[Graph]:
 
 def with_leaf(graph: Graph, old: Leaf, new: Leaf) -> Graph:
     """Return the program with another leaf for one of its own."""
-    renamed = {old.name: new.name}
     leaves = tuple(new if leaf is old else leaf for leaf in graph.leaves)
-    outputs = tuple(renamed.get(name, name) for name in graph.outputs)
-    return replace(graph, leaves=leaves, nodes=tuple(_renamed(node, renamed) for node in graph.nodes), outputs=outputs)
+    return _renamed(graph, {old.name: new.name}, graph.nodes, leaves=leaves)
 
 
 def _smaller_sizes(graph: Graph) -> Iterator[Graph]:
@@ -280,8 +268,11 @@ def _with_number(call: str, old: int, new: int) -> str:
     return head + bracket + re.sub(rf"(?<![\w.]){old}(?![\w.])", str(new), rest) if bracket else call
 
 
-def _renamed(node: Node, names: dict[str, str]) -> Node:
-    return replace(node, call=NAME.sub(lambda found: names.get(found[0], found[0]), node.call))
+def _renamed(graph: Graph, names: Mapping[str, str], nodes: Sequence[Node], **changes: Any) -> Graph:
+    """Return the program with these nodes, which read, as outputs do, what has another name now."""
+    calls = [NAME.sub(lambda found: names.get(found[0], found[0]), node.call) for node in nodes]
+    made = tuple(replace(node, call=call) for node, call in zip(nodes, calls, strict=True))
+    return replace(graph, nodes=made, outputs=tuple(names.get(name, name) for name in graph.outputs), **changes)
 
 
 def _tensors(graph: Graph) -> list[str]:

@@ -164,36 +164,43 @@ DTYPES = ("float32", "int64", "int32", "bool", "uint8", "int8")
 """Element types of values."""
 
 
-def expected(graph: Graph) -> tuple[list[torch.Tensor], list[torch.Tensor], list[float]]:
-    """Return the outputs of eager torch in float32 and in float64, and the tolerance of each.
+def values_of(graph: Graph) -> Values:
+    """Return the values of a program.
 
     Raises:
-        RefusedError: nobody can be held to a result.
+        RefusedError: nobody can be held to one of them.
     """
     values = Values(graph.precision)
     for leaf in graph.leaves:
         values.add_leaf(leaf)
     for node in graph.nodes:
         values.add_node(node)
+    return values
+
+
+def expected(graph: Graph) -> tuple[list[torch.Tensor], list[torch.Tensor], list[float]]:
+    """Return the outputs of eager torch in float32 and in float64, and the tolerance of each.
+
+    Raises:
+        RefusedError: nobody can be held to a result.
+    """
+    values = values_of(graph)
     known = [values.known[name] for name in graph.outputs]
     return [one.single for one in known], [one.exact for one in known], list(map(values.tolerance, graph.outputs))
 
 
 def evaluate(text: str, names: dict[str, Value]) -> Value:
     """Return the value of an expression of a program."""
+    return eval(text, {**vocabulary(), **names})  # noqa: S307  the text is the generator's own
+
+
+def vocabulary() -> dict[str, Any]:
+    """Return what the text of programs names beside their own values."""
     import torch
     import torch.ao.quantization.fx._decomposed
 
-    return eval(  # noqa: S307  the text is the generator's own
-        text,
-        {
-            "torch": torch,
-            "aten": torch.ops.aten,
-            "quantized_decomposed": torch.ops.quantized_decomposed,
-            "rand": rand,
-            **names,
-        },
-    )
+    spaces = {name: getattr(torch.ops, name) for name in ("aten", "quantized_decomposed")}
+    return {"torch": torch, "rand": rand, **spaces}
 
 
 def rand(seed: int, *shape: int) -> torch.Tensor:

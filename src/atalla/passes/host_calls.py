@@ -82,14 +82,11 @@ def _encoded(arguments: Any, named: Any, node: Node, operands: list[ir.Tensor], 
     from torch.fx import Node as FxNode
 
     def one(value: Any, source: Any) -> Any:
-        if isinstance(value, ir.Tensor):
+        if isinstance(value, ir.Tensor | ir.Complex):
             assert isinstance(source, FxNode), "tensors come from nodes"
-            operands.append(_as_exported(value, source, low))
-            return {"tensor": len(operands) - 1}
-        if isinstance(value, ir.Complex):
-            assert isinstance(source, FxNode), "tensors come from nodes"
-            operands.append(_as_exported(value.pairs, source, low))
-            return {"pairs": len(operands) - 1}
+            word, tensor = ("tensor", value) if isinstance(value, ir.Tensor) else ("pairs", value.pairs)
+            operands.append(_as_exported(tensor, source, low))
+            return {word: len(operands) - 1}
         if isinstance(value, Mapping):
             return {key: one(item, source[key]) for key, item in value.items()}
         if isinstance(value, tuple | list):

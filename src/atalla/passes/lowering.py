@@ -60,6 +60,10 @@ class Lowering:
         pair = (2,) if first.dtype.is_complex else ()
         return dtype_of(first.dtype.to_real()), (*map(dim, first.shape), *pair)
 
+    def fill(self, dst: ir.Tensor, value: float) -> ir.Tensor:
+        """Write a number everywhere; return where."""
+        return self.emit(Op.FILL, dst, value=float(value), whole=0 if dst.dtype.is_float else int(value))
+
     def copy(self, tensor: ir.Tensor, strides: Iterable[Any] | None = None) -> ir.Tensor:
         """Return the same elements in a storage of their own."""
         return self.emit(Op.COPY, self.new(tensor.dtype, tensor.shape, strides), [tensor])

@@ -85,9 +85,7 @@ class MatrixUnit:
             InputError: types or shapes are others.
             AtallaError: the unit cannot be built.
         """
-        import torch
-
-        return self._matmul("int8", _given(a, torch.int8), _given(b, torch.int8), _start(start, torch.int32))
+        return self._matmul("int8", a, b, start)
 
     def matmul_bf16(
         self, a: torch.Tensor | np.ndarray, b: torch.Tensor | np.ndarray, start: torch.Tensor | np.ndarray | None = None
@@ -103,19 +101,25 @@ class MatrixUnit:
             InputError: types or shapes are others.
             AtallaError: the unit cannot be built.
         """
+        return self._matmul("bf16", a, b, start)
+
+    def _matmul(
+        self,
+        kind: Kind,
+        a: torch.Tensor | np.ndarray,
+        b: torch.Tensor | np.ndarray,
+        start: torch.Tensor | np.ndarray | None,
+    ) -> Product:
         import torch
 
-        return self._matmul("bf16", _given(a, torch.bfloat16), _given(b, torch.bfloat16), _start(start, torch.float32))
-
-    def _matmul(self, kind: Kind, a: torch.Tensor, b: torch.Tensor, start: torch.Tensor | None) -> Product:
-        import torch
-
+        taken, dtype = (torch.int8, torch.int32) if kind == "int8" else (torch.bfloat16, torch.float32)
+        a, b = _given(a, taken), _given(b, taken)
+        start = None if start is None else _given(start, dtype)
         if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
             raise InputError(f"no product of {list(a.shape)} and {list(b.shape)}")
         (rows, depth), columns = a.shape, b.shape[1]
         if start is not None and start.shape != (rows, columns):
             raise InputError(f"sums are {[rows, columns]}, and begin with {list(start.shape)}")
-        dtype = torch.int32 if kind == "int8" else torch.float32
         sums = torch.zeros(rows, columns, dtype=dtype) if start is None else start.clone().contiguous()
         a, cycles, compute_cycles = a.contiguous(), 0, 0
         if depth == 0:
@@ -197,7 +201,3 @@ def _given(x: torch.Tensor | np.ndarray, dtype: torch.dtype) -> torch.Tensor:
     if made.dtype != dtype:
         raise InputError(f"the matrix unit takes {dtype} here, not {made.dtype}")
     return made
-
-
-def _start(x: torch.Tensor | np.ndarray | None, dtype: torch.dtype) -> torch.Tensor | None:
-    return None if x is None else _given(x, dtype)

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from atalla.blob.reader import Listing, parse
 from atalla.blob.specialize import specialize
+from atalla.blob.verify_flow import written
 from atalla.device.options import DeviceOptions
 from atalla.device.simulation import Simulation
 from atalla.errors import InputError
-from atalla.isa import Op, Space
+from atalla.isa import Space
 from atalla.isa.format import LINE
 from atalla.library import CTensor
 from atalla.run import host
@@ -130,11 +131,7 @@ class Debugger:
 
     def written(self, number: int) -> tuple[int, ...]:
         """Return the tensors that an instruction writes."""
-        row = self.listing.instructions[number]
-        if row.op is Op.CALL_HOST:
-            call: int = row.attributes["call"]
-            return self.listing.calls[call].outputs
-        return () if row.dst is None else (row.dst,)
+        return written(self.listing, self.listing.instructions[number])
 
     def go(self, position: int, *, compare: bool = False) -> Difference | None:
         """Run until so many instructions have run; with ``compare`` stop behind the first whose result is wrong.
@@ -236,17 +233,14 @@ class Debugger:
         row = self.listing.calls[number]
         host.invoke(row.target, row.arguments, operands, outputs, trust=self._trust)
 
-    def context(self, device: DeviceOptions | None, state: int, after: Callable[[int], bool]) -> Context:
-        """Return a context of the program: on a device, or of the kernels."""
+    def program(self, device: DeviceOptions | None, state: int, after: Callable[[int], bool]) -> KernelProgram:
+        """Return the program in a context of its own: on a device, or of the kernels."""
 
         def call(number: int, tensors: Sequence[CTensor], operands: int, outputs: int) -> None:
             views = [view_of(tensors[i]) for i in range(operands + outputs)]
             self.invoke(number, views[:operands], views[operands:])
 
-        return Context(self._blob, 1, self._isa, call, state=state, device=device, after=after)
-
-    def kernel_program(self, context: Context) -> KernelProgram:
-        """Return the program that a context runs."""
+        context = Context(self._blob, 1, self._isa, call, state=state, device=device, after=after)
         return KernelProgram(self._blob, context)
 
 
@@ -259,11 +253,10 @@ class _Run:
         listing = debugger.listing
         self._after: Callable[[int], bool] = lambda _number: False
         state = torch.zeros(max(listing.state_bytes, LINE), dtype=torch.uint8)
-        context = debugger.context(device, state.data_ptr(), self._look)
+        self.program = debugger.program(device, state.data_ptr(), self._look)
         size = max(listing.arena_bytes, LINE)
-        arena = torch.frombuffer((ctypes.c_char * size).from_address(context.arena), dtype=torch.uint8)
+        arena = torch.frombuffer((ctypes.c_char * size).from_address(self.program.context.arena), dtype=torch.uint8)
         self.memory = Memory(listing, arena, state)
-        self.program = debugger.kernel_program(context)
 
     def _look(self, number: int) -> bool:
         return self._after(number)

@@ -7,6 +7,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from atalla.dims import reach
 from atalla.errors import KernelError
 from atalla.hosted import hosted
 from atalla.plain import plain
@@ -100,10 +101,8 @@ def confined(tensor: torch.Tensor) -> torch.Tensor:
 
 def _reach(tensor: torch.Tensor) -> int:
     """Return the bytes from a tensor's first element to the end of its last one; torch's strides are never below 0."""
-    if not tensor.numel():
-        return 0
-    ends = ((extent - 1) * stride for extent, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    return (1 + sum(ends)) * tensor.element_size()
+    ends = reach(0, tensor.shape, tensor.stride())
+    return 0 if ends is None else (ends[1] + 1) * tensor.element_size()
 
 
 def arguments(texts: str, operands: Sequence[torch.Tensor]) -> tuple[list[Any], dict[str, Any], list[int] | None]:

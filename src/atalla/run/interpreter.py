@@ -11,7 +11,7 @@ from atalla.blob.rows import InstructionRow
 from atalla.errors import KernelError
 from atalla.isa import PAIR, QUAD, WEIGHTED, Layout, Op
 from atalla.isa.format import LINE
-from atalla.layouts import unpack_deep, unpack_panels, winograd_filters
+from atalla.layouts import unpack_deep, winograd_filters
 from atalla.library import BUSY
 from atalla.run import reference
 from atalla.run.memory import Memory, typed
@@ -104,10 +104,8 @@ class Interpreter:
             return winograd_filters(data, row.shape)
         n, _, k = row.shape
         groups = instruction.attributes.get("groups", 1)
-        if row.layout is Layout.PANELS:
-            taps = unpack_panels(data, row.shape, groups)
-        else:
-            taps = unpack_deep(data, row.shape, groups, QUAD if row.layout is Layout.QUADS else PAIR)
+        deep = {Layout.QUADS: QUAD, Layout.PAIRS: PAIR}.get(row.layout, 1)
+        taps = unpack_deep(data, row.shape, groups, deep)
         if instruction.op in {Op.GEMM, Op.QGEMM, Op.BGEMM}:
             return taps.reshape(n, k)
         return taps.transpose(1, 2).reshape(n, k, high, wide)

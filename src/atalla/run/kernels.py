@@ -163,7 +163,7 @@ class Context:
         self._device = device
         self._failure: Exception | None = None
         self._host = HOST(self._guarded(host)) if host else HOST()
-        self._after = AFTER(self._watched(after)) if after else AFTER()
+        self._after = AFTER(self._guarded(after)) if after else AFTER()
         options = COptions(
             struct_size=ctypes.sizeof(COptions),
             threads=threads,
@@ -187,21 +187,12 @@ class Context:
         if status:
             raise KernelError(status, error.text.decode(errors="replace"))
 
-    def _guarded(self, host: KernelHost) -> Callable[..., int]:
-        def call(_user: object, number: int, tensors: Any, operands: int, outputs: int) -> int:
-            try:
-                host(number, tensors, operands, outputs)
-            except Exception as error:
-                self._failure = error
-                return 1
-            return 0
+    def _guarded(self, function: Callable[..., bool | None]) -> Callable[..., int]:
+        """Return what C calls: an error is kept, and ends the run, as does True."""
 
-        return call
-
-    def _watched(self, after: After) -> Callable[..., int]:
-        def call(_user: object, number: int) -> int:
+        def call(_user: object, *given: Any) -> int:
             try:
-                return int(after(number))
+                return int(function(*given) or False)
             except Exception as error:
                 self._failure = error
                 return 1

@@ -16,6 +16,7 @@ from atalla.blob.specialize import specialize
 from atalla.blob.verify import verify
 from atalla.device.options import DeviceOptions
 from atalla.device.simulation import Simulation
+from atalla.dims import reach
 from atalla.dtypes import torch_dtype_of
 from atalla.errors import InputError, ReferenceWarning
 from atalla.isa import Dtype
@@ -231,8 +232,8 @@ def view_of(tensor: CTensor) -> torch.Tensor:
 
     dtype = Dtype(tensor.dtype)
     shape, strides = tensor.shape[: tensor.rank], tensor.strides[: tensor.rank]
-    if any(extent == 0 for extent in shape):
+    ends = reach(0, shape, strides)
+    if ends is None:
         return torch.empty(shape, dtype=torch_dtype_of(dtype))
-    reach = 1 + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True))
-    buffer = (ctypes.c_char * (reach * dtype.size)).from_address(tensor.data)
-    return torch.frombuffer(buffer, dtype=torch_dtype_of(dtype), count=reach).as_strided(shape, strides)
+    buffer = (ctypes.c_char * ((ends[1] + 1) * dtype.size)).from_address(tensor.data)
+    return torch.frombuffer(buffer, dtype=torch_dtype_of(dtype)).as_strided(shape, strides)

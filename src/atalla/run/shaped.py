@@ -64,12 +64,9 @@ class ReferenceProgram:
     """By the reference."""
 
     def __init__(self, listing: Listing, host: Host, state: torch.Tensor) -> None:
-        rows = listing.tensors
-        self.inputs = [TensorSpec(rows[i].dtype, rows[i].shape, rows[i].strides) for i in listing.inputs]
-        self.outputs = [
-            TensorSpec(rows[value].dtype, rows[value].shape, rows[value].strides) if kind == "tensor" else value
-            for kind, value in listing.outputs
-        ]
+        specs = [TensorSpec(row.dtype, row.shape, row.strides) for row in listing.tensors]
+        self.inputs = [specs[i] for i in listing.inputs]
+        self.outputs = [specs[value] if kind == "tensor" else value for kind, value in listing.outputs]
         self._interpreter = Interpreter(listing, host, state)
 
     def bind(self, inputs: Sequence[torch.Tensor], results: list[Any]) -> Callable[[], list[Any]]:

@@ -102,6 +102,11 @@ static inline size_t at_rounded(size_t count, size_t to) { return (count + to - 
 
 static inline size_t at_parts(size_t count, size_t of) { return (count + of - 1) / of; }
 
+// Floats from a row of sums in the matrix unit to the next.
+static inline size_t at_columns_apart(const atalla_hardware* hardware) {
+  return hardware->array > AT_PANEL ? hardware->array : AT_PANEL;
+}
+
 static inline bool at_moves_data(const at_device* device) { return !device->is_dry && !device->is_trial; }
 
 // At least so many bytes at `*at`; false where there is no memory.

@@ -30,7 +30,7 @@ static bool reads_its_own(const atalla_blob* blob, const at_insn* insn) {
   if (insn->dst == AT_NOTHING) return false;
   const at_tensor *dst = &blob->tensors[insn->dst], *to = &blob->tensors[dst->root];
   for (uint32_t i = 0; i < insn->sources; ++i) {
-    const uint32_t number = at_u32(blob->operands + 4 * ((size_t)insn->first_source + i));
+    const uint32_t number = at_operand(blob, insn->first_source + i);
     if (number == AT_NOTHING) continue;
     const at_tensor *src = &blob->tensors[number], *from = &blob->tensors[src->root];
     if (from->space != to->space || same_form(src, dst)) continue;

@@ -9,17 +9,12 @@
 
 enum { FED = 256 };  // depth that is fed at once, a multiple of 32
 
-static size_t columns_apart(const at_device* device) {
-  return device->hardware.array > AT_PANEL ? device->hardware.array : AT_PANEL;
-}
-
 size_t at_sums_bytes(const atalla_hardware* hardware) {
-  const size_t wide = hardware->array > AT_PANEL ? hardware->array : AT_PANEL;
-  return hardware->accumulator_rows * wide * sizeof(float);
+  return hardware->accumulator_rows * at_columns_apart(hardware) * sizeof(float);
 }
 
 void at_begin_sums(at_device* device, const at_sums* s, const float* bias) {
-  const size_t apart = columns_apart(device);
+  const size_t apart = at_columns_apart(&device->hardware);
   float* at = device->running + s->base * apart;
   for (size_t r = 0; r < s->rows; ++r, at += apart) {
     memset(at, 0, apart * sizeof *at);
@@ -89,7 +84,7 @@ static const char* feed_rows(at_device* device, const at_sums* s, const at_rows*
 static const char* feed_weights(at_device* device, const at_sums* s, const char* panels, size_t steps, size_t from,
                                 size_t to) {
   const at_product* p = s->product;
-  const size_t apart = columns_apart(device), size = p->element, lane_bytes = p->quad * size;
+  const size_t apart = at_columns_apart(&device->hardware), size = p->element, lane_bytes = p->quad * size;
   if (!at_grow(&device->weights, &device->weights_bytes, (to - from) * apart * size)) return NULL;
   memset(device->weights, 0, (to - from) * apart * size);
   for (size_t done = 0; done < s->columns;) {
@@ -121,7 +116,7 @@ static int multiply(at_device* device, const at_product* p, atalla_matrix_tile* 
 
 // A slice of float32 is whole: it is added to those before it.
 static void end_slice(const at_device* device, const at_sums* s, bool is_first) {
-  const size_t apart = columns_apart(device), count = s->rows * apart;
+  const size_t apart = at_columns_apart(&device->hardware), count = s->rows * apart;
   float *running = device->running + s->base * apart, *total = device->total + s->base * apart;
   for (size_t i = 0; i < count; ++i) {
     total[i] = is_first ? running[i] : running[i] + total[i];
@@ -132,7 +127,7 @@ static void end_slice(const at_device* device, const at_sums* s, bool is_first) 
 void at_add_products(at_device* device, const at_sums* s, const at_rows* rows, const char* weights, size_t from,
                      size_t to) {
   const at_product* p = s->product;
-  const size_t apart = columns_apart(device), steps = at_parts(to - from, p->quad);
+  const size_t apart = at_columns_apart(&device->hardware), steps = at_parts(to - from, p->quad);
   const bool is_others =
       p->dtype == AT_I8 ? device->unit.int8 != NULL : p->dtype == AT_BF16 && device->unit.bf16 != NULL;
   for (size_t at = from; at < to && !device->failure;) {
@@ -174,7 +169,7 @@ void at_add_products(at_device* device, const at_sums* s, const at_rows* rows, c
 }
 
 void at_drain_sums(at_device* device, const at_sums* s, char* to) {
-  const size_t apart = columns_apart(device);
+  const size_t apart = at_columns_apart(&device->hardware);
   const float* from =
       (s->product->dtype == AT_F32 && s->product->depth ? device->total : device->running) + s->base * apart;
   float* at = (float*)(void*)to + s->column;

@@ -46,14 +46,6 @@ static void load_rows(const work* w, at_region* region, at_rows* rows, const at_
   at_load(device, cost, region);
 }
 
-static void load_weights(const work* w, at_region* region, size_t column, size_t columns, size_t from, size_t to) {
-  const at_product* p = w->product;
-  at_box box;
-  const char* memory = at_weights_box(p, w->group, 0, 1, column, columns, from, to, &box);
-  at_load(w->device, at_box_cost(&w->device->hardware, &box), region);
-  if (at_moves_data(w->device)) at_box_load(&box, memory, region->data);
-}
-
 static at_sums sums_of(const work* w, size_t rows, size_t column, size_t wide, size_t base) {
   const size_t size = w->device->hardware.array;
   return (at_sums){.product = w->product,
@@ -97,7 +89,7 @@ static void run_by_columns(work* w, size_t column, size_t columns) {
   w->weights = held[0];
   at_made* made = &w->made[0];
   made->numbers = held[1];
-  load_weights(w, &w->weights, column, columns, 0, p->depth);
+  at_load_weights(device, p, &w->weights, w->group, 1, column, columns, 0, p->depth);
   at_load_numbers(device, p, &made->numbers, w->group * p->columns + column, columns, false);
   device->tiles.now.early_cycles = device->tiles.now.cycles[ATALLA_LOAD];
   const size_t blocks = at_blocks(p, w->plan);
@@ -146,7 +138,7 @@ static void run_chunk(work* w, const at_block_of_rows* b, at_rows* rows, at_made
     if (!plan->is_whole) load_rows(w, of_rows, rows, b, from, to);
     if (at_take(device, 0, &weights, 1, &w->weights)) return;
     device->tiles.now.loads_weights = 1;
-    load_weights(w, &w->weights, column, columns, from, to);
+    at_load_weights(device, p, &w->weights, w->group, 1, column, columns, from, to);
     for (size_t at = 0; at < columns; at += size) {
       const at_sums s = sums_of(w, high, at, columns, at / size * high);
       multiply(w, &s, rows, of_rows, from, to);

@@ -69,18 +69,20 @@ at_cost at_lay_rows(at_device* device, const at_product* p, const at_block_of_ro
   return sum;
 }
 
-const char* at_weights_box(const at_product* p, size_t group, size_t place, size_t places, size_t column,
-                           size_t columns, size_t from, size_t to, at_box* box) {
+void at_load_weights(at_device* device, const at_product* p, at_region* region, size_t place, size_t places,
+                     size_t column, size_t columns, size_t from, size_t to) {
   const size_t panels = at_parts(p->columns, AT_PANEL), here = at_parts(columns, AT_PANEL);
   const int64_t steps = (int64_t)at_parts(p->depth, p->quad), first = (int64_t)(from / p->quad);
   const int64_t count = (int64_t)at_parts(to, p->quad) - first;
-  *box = (at_box){.rank = 3,
-                  .size = 1,
-                  .dim = {(int64_t)places, (int64_t)here, count * AT_LINE},
-                  .memory = {(int64_t)panels * steps * AT_LINE, steps * AT_LINE, 1},
-                  .scratchpad = {(int64_t)here * count * AT_LINE, count * AT_LINE, 1}};
-  const size_t panel = (group + place) * panels + column / AT_PANEL;
-  return p->call->src[1].data + ((int64_t)panel * steps + first) * AT_LINE;
+  const at_box box = {.rank = 3,
+                      .size = 1,
+                      .dim = {(int64_t)places, (int64_t)here, count * AT_LINE},
+                      .memory = {(int64_t)panels * steps * AT_LINE, steps * AT_LINE, 1},
+                      .scratchpad = {(int64_t)here * count * AT_LINE, count * AT_LINE, 1}};
+  at_load(device, at_box_cost(&device->hardware, &box), region);
+  if (!at_moves_data(device)) return;
+  const size_t panel = place * panels + column / AT_PANEL;
+  at_box_load(&box, p->call->src[1].data + ((int64_t)panel * steps + first) * AT_LINE, region->data);
 }
 
 void at_load_numbers(at_device* device, const at_product* p, at_region* to, size_t column, size_t columns,

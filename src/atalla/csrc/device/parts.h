@@ -21,9 +21,9 @@ const char* at_pixel_address(const at_product* p, const at_block_of_rows* b, int
 at_cost at_lay_rows(at_device* device, const at_product* p, const at_block_of_rows* b, size_t group, size_t from,
                     size_t to, char* at);
 
-// Panels of a chunk, of so much of the depth; of Winograd those of `places` from `place` on. Where they are.
-const char* at_weights_box(const at_product* p, size_t group, size_t place, size_t places, size_t column,
-                           size_t columns, size_t from, size_t to, at_box* box);
+// Loads panels of a chunk, of so much of the depth: those of group `place`, or of Winograd's `places` from there on.
+void at_load_weights(at_device* device, const at_product* p, at_region* region, size_t place, size_t places,
+                     size_t column, size_t columns, size_t from, size_t to);
 
 // Bias, or scales, offsets and sums of weights; `column` counts from the first of all groups. Those that are loaded
 // late are waited for by the vector unit alone.

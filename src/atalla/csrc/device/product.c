@@ -120,7 +120,7 @@ at_product at_product_of(const atalla_hardware* hardware, uint16_t op, const at_
   p.is_stem = is_conv && !p.is_wino && p.groups == 1 && p.channels <= AT_FEW_CHANNELS;
   if (p.is_wino) p.taps = 1;
   p.depth = p.taps * p.channels;
-  p.blank = hardware->array > AT_PANEL ? hardware->array : AT_PANEL;
+  p.blank = at_columns_apart(hardware);
   find_pixels(&p);
   if (p.is_wino) {  // rows are tiles
     p.places = (size_t)call->src[1].dim[1];

@@ -28,20 +28,14 @@ typedef struct {
   bool has_region[AT_VIEWS];
 } tile;
 
-static at_view* view_of(at_call* call, unsigned i) { return i == AT_SOURCES ? &call->dst : &call->src[i]; }
-
-static bool is_there(const at_call* call, unsigned i) {
-  return i == AT_SOURCES || (i < call->sources && (call->present >> i & 1));
-}
-
 // Takes room for all views, and lets the call point at it.
 static int place(at_device* device, tile* t, unsigned scratchpad) {
   size_t bytes[AT_VIEWS], count = 0;
   at_region taken[AT_VIEWS];
   for (unsigned i = 0; i < AT_VIEWS; ++i) {
-    t->has_region[i] = is_there(&t->call, i) && !(t->in_place >> i & 1);
-    t->memory[i] = *view_of(&t->call, i);
-    if (t->has_region[i]) bytes[count++] = at_dense(&t->memory[i], view_of(&t->call, i));
+    t->has_region[i] = at_is_there(&t->call, i) && !(t->in_place >> i & 1);
+    t->memory[i] = *at_view_of(&t->call, i);
+    if (t->has_region[i]) bytes[count++] = at_dense(&t->memory[i], at_view_of(&t->call, i));
   }
   if (device->tile == 0) {
     size_t all = 0;
@@ -54,18 +48,18 @@ static int place(at_device* device, tile* t, unsigned scratchpad) {
   for (unsigned i = 0; i < AT_VIEWS; ++i) {
     if (!t->has_region[i]) continue;
     t->regions[i] = taken[count++];
-    view_of(&t->call, i)->data = t->regions[i].data;
+    at_view_of(&t->call, i)->data = t->regions[i].data;
   }
   return ATALLA_OK;
 }
 
 static void load(at_device* device, tile* t) {
   for (unsigned i = 0; i < AT_SOURCES; ++i) {
-    if (!is_there(&t->call, i)) continue;
+    if (!at_is_there(&t->call, i)) continue;
     const at_view* of = t->has_region[i] ? &t->memory[i] : &t->memory[AT_SOURCES];
     at_view dense = *of;
     if (t->has_region[i]) {
-      dense = *view_of(&t->call, i);
+      dense = *at_view_of(&t->call, i);
     } else {
       at_dense(of, &dense);  // of a table, what is made of it is read
     }

@@ -68,15 +68,9 @@ at_slots at_slots_of(const atalla_hardware* h, const at_product* p, const at_pla
 }
 
 static at_box box_of_block(const at_product* p, const at_block_of_rows* b, size_t depth) {
-  if (p->is_window) {
-    const at_patch patch = at_patch_of(p, b);
-    return at_patch_box(p, b, &patch, depth);
-  }
-  return (at_box){.rank = 4,
-                  .size = p->source,
-                  .dim = {(int64_t)b->images, (int64_t)b->high, (int64_t)b->wide, (int64_t)depth},
-                  .memory = {p->from.outer ? p->from.stride[p->from.outer - 1] : 0, p->from.high, p->from.wide, 1},
-                  .scratchpad = {(int64_t)(b->high * b->wide * depth), (int64_t)(b->wide * depth), (int64_t)depth, 1}};
+  if (!p->is_window) return at_rows_box(p, b, depth);
+  const at_patch patch = at_patch_of(p, b);
+  return at_patch_box(p, b, &patch, depth);
 }
 
 // What loading the rows of a block costs, of so much depth.

@@ -160,11 +160,7 @@ void at_tile(const at_tiling* t, size_t i, at_call* tile, int64_t* words, uint32
     if (how == AT_PLACES) at_resize_words(t, from[t->follows[0][d].axis], count[t->follows[0][d].axis], words);
   }
   if (t->op == AT_OP_IOTA && t->axes) {
-    union {
-      double number;
-      int64_t word;
-    } start = {at_number(words[AT_IOTA_START]) + (double)from[0] * at_number(words[AT_IOTA_STEP])};
-    words[AT_IOTA_START] = start.word;
+    words[AT_IOTA_START] = at_word(at_number(words[AT_IOTA_START]) + (double)from[0] * at_number(words[AT_IOTA_STEP]));
   }
   // What earlier tiles of a SCATTER made is what this one begins with.
   if (t->op == AT_OP_SCATTER && i > 0) tile->src[0] = tile->dst;

@@ -23,6 +23,15 @@ enum {
   AT_TILE_WORDS = 16,         // that at_tile writes at most
 };
 
+// View `i`: a source, or dst.
+static inline const at_view* at_viewed(const at_call* call, unsigned i) {
+  return i == AT_SOURCES ? &call->dst : &call->src[i];
+}
+
+static inline at_view* at_view_of(at_call* call, unsigned i) { return i == AT_SOURCES ? &call->dst : &call->src[i]; }
+
+static inline int at_is_there(const at_call* call, unsigned i) { return i == AT_SOURCES || call->present >> i & 1; }
+
 // Which part of a dim of a view belongs to a part of an axis along which a call is cut.
 enum { AT_WHOLE, AT_ALONG, AT_WINDOW, AT_PLACES };
 

@@ -121,14 +121,6 @@ static places lines_of(const at_tiling* t) {
                    at_number(t->words[AT_RESIZE2D_SCALE_H]));
 }
 
-static int64_t word_of(double number) {
-  union {
-    double number;
-    int64_t word;
-  } both = {number};
-  return both.word;
-}
-
 // One line that lies between two has a scale of its own: such that its place is its share of the second.
 static double scale_of(const places* p, int64_t from, int64_t count) {
   if (count > 1 || !is_linear(p->kind)) return 1.0 / (double)p->step;
@@ -145,7 +137,7 @@ at_part at_lines_of(const at_tiling* t, int64_t from, int64_t count) {
 
 void at_resize_words(const at_tiling* t, int64_t from, int64_t count, int64_t* words) {
   const places p = lines_of(t);
-  if (count != p.made) words[AT_RESIZE2D_SCALE_H] = word_of(scale_of(&p, from, count));
+  if (count != p.made) words[AT_RESIZE2D_SCALE_H] = at_word(scale_of(&p, from, count));
 }
 
 // Whether some lines, as an image of their own, are what they are in the whole.

@@ -32,15 +32,6 @@ static inline void at_follow(at_tiling* t, unsigned view, unsigned dim, uint8_t 
   t->follows[view][dim] = (at_follows){how, (uint8_t)axis};
 }
 
-// View `i`: a source, or dst.
-static inline const at_view* at_viewed(const at_call* call, unsigned i) {
-  return i == AT_SOURCES ? &call->dst : &call->src[i];
-}
-
-static inline at_view* at_view_of(at_call* call, unsigned i) { return i == AT_SOURCES ? &call->dst : &call->src[i]; }
-
-static inline int at_is_there(const at_call* call, unsigned i) { return i == AT_SOURCES || call->present >> i & 1; }
-
 // Adds axes, and says what follows them; one for each family of operations.
 void at_form_elements(at_tiling* t);
 void at_form_iota(at_tiling* t);

@@ -82,13 +82,6 @@ static void multiply(work* w, const at_block_of_rows* b, size_t place, size_t pl
   }
 }
 
-static void load_weights(work* w, size_t place, size_t places, size_t column, size_t columns, size_t from, size_t to) {
-  at_box box;
-  const char* memory = at_weights_box(w->product, 0, place, places, column, columns, from, to, &box);
-  at_load(w->device, at_box_cost(&w->device->hardware, &box), &w->weights);
-  if (at_moves_data(w->device)) at_box_load(&box, memory, w->weights.data);
-}
-
 static void begin(work* w, size_t tiles, size_t columns) {
   if (!at_moves_data(w->device)) return;
   for (size_t column = 0; column < columns; column += w->device->hardware.array) {
@@ -163,7 +156,7 @@ static void run_by_columns(work* w, size_t column, size_t columns) {
   device->tiles.now.loads_weights = 1;
   w->weights = held[0];
   made->numbers = held[1];
-  load_weights(w, 0, p->places, column, columns, 0, p->depth);
+  at_load_weights(device, p, &w->weights, 0, p->places, column, columns, 0, p->depth);
   at_load_numbers(device, p, &made->numbers, column, columns, false);
   device->tiles.now.early_cycles = device->tiles.now.cycles[ATALLA_LOAD];
   const size_t blocks = at_blocks(p, w->plan);
@@ -204,7 +197,7 @@ static void run_chunk(work* w, const at_block_of_rows* b, unsigned slot, size_t 
       if (!plan->is_whole && place == 0) load_tiles(w, b, from, to);
       if (at_take(device, 0, &weights, 1, &w->weights)) return;
       device->tiles.now.loads_weights = 1;
-      load_weights(w, place, plan->places, column, columns, from, to);
+      at_load_weights(device, p, &w->weights, place, plan->places, column, columns, from, to);
       multiply(w, b, place, plan->places, columns, from, to);
       at_give(device, (at_region*[]){&w->weights}, 1);
     }

@@ -41,15 +41,12 @@ def mean_pool(draw: Draw, name: str) -> None:
 
 
 @makes("adaptive_avg_pool2d.default", "_adaptive_avg_pool3d.default")
-def adaptive_mean(draw: Draw, name: str) -> None:
-    x, sizes = _image(draw, 2 if "2d" in name else 3)
-    draw.emit(name, x, [draw.one(1, 2, size, draw.whole(1, 7)) for size in sizes])
-
-
 @makes("adaptive_max_pool2d.default", "adaptive_max_pool3d.default")
-def adaptive_max(draw: Draw, name: str) -> None:
+def adaptive_pool(draw: Draw, name: str) -> None:
     x, sizes = _image(draw, 2 if "2d" in name else 3)
-    draw.part(draw.emit(name, x, [draw.one(1, 2, size, draw.whole(1, 7)) for size in sizes]), 0)
+    made = draw.emit(name, x, [draw.one(1, 2, size, draw.whole(1, 7)) for size in sizes])
+    if "max" in name:
+        draw.part(made, 0)
 
 
 def _target(draw: Draw, sizes: list[int]) -> tuple[object, object]:

@@ -97,16 +97,10 @@ def running(draw: Draw, name: str) -> None:
     draw.emit(name, x, draw.dim(x))
 
 
-@makes("softmax.int", "log_softmax.int")
+@makes("softmax.int", "log_softmax.int", "_softmax.default", "_log_softmax.default")
 def softmax(draw: Draw, name: str) -> None:
     x = draw.some()
-    draw.emit(name, x, draw.dim(x))
-
-
-@makes("_softmax.default", "_log_softmax.default")
-def plain_softmax(draw: Draw, name: str) -> None:
-    x = draw.some()
-    draw.emit(name, x, draw.dim(x), half_to_float=False)
+    draw.emit(name, x, draw.dim(x), **({"half_to_float": False} if name.startswith("aten._") else {}))
 
 
 def _scales(draw: Draw, *shape: int) -> tuple[str, str]:
@@ -114,18 +108,13 @@ def _scales(draw: Draw, *shape: int) -> tuple[str, str]:
     return (draw.one("None", draw.weight(*shape, kind="positive")), draw.one("None", draw.weight(*shape)))
 
 
-@makes("layer_norm.default")
-def layer_norm(draw: Draw, name: str) -> None:
+@makes("layer_norm.default", "rms_norm.default")
+def norm(draw: Draw, name: str) -> None:
+    """Over the last dims; an RMS norm has no bias."""
     x = draw.some(FLOAT, (1, 2, 3, 4))
     shape = draw.shape(x)[draw.whole(0, draw.rank(x) - 1) :]
-    draw.emit(name, x, list(shape), *_scales(draw, *shape), draw.one(1e-5, 1e-3))
-
-
-@makes("rms_norm.default")
-def rms_norm(draw: Draw, name: str) -> None:
-    x = draw.some(FLOAT, (1, 2, 3, 4))
-    shape = draw.shape(x)[draw.whole(0, draw.rank(x) - 1) :]
-    draw.emit(name, x, list(shape), _scales(draw, *shape)[0], draw.one(1e-5, 1e-3))
+    weight, *bias = _scales(draw, *shape)
+    draw.emit(name, x, list(shape), weight, *(bias if "layer" in name else []), draw.one(1e-5, 1e-3))
 
 
 @makes("group_norm.default")

@@ -62,11 +62,6 @@ def unsqueeze(draw: Draw, name: str) -> None:
     draw.emit(name, x, draw.whole(-draw.rank(x) - 1, draw.rank(x)))
 
 
-@makes("squeeze.default")
-def squeeze(draw: Draw, name: str) -> None:
-    draw.emit(name, draw.some(MOVED))
-
-
 @makes("squeeze.dim")
 def squeeze_dim(draw: Draw, name: str) -> None:
     x = draw.some(MOVED)
@@ -145,6 +140,7 @@ def unfold(draw: Draw, name: str) -> None:
 
 
 @makes("clone.default", "alias.default", "detach.default", "lift_fresh_copy.default", "contiguous.default")
+@makes("squeeze.default")
 def same(draw: Draw, name: str) -> None:
     draw.emit(name, draw.some(MOVED))
 

@@ -49,9 +49,8 @@ def _attention(values: ir.Instruction, uses: Uses) -> tuple[ir.Instruction, list
     k = k.view((*k.shape[:-2], k.shape[-1], k.shape[-2]), (*k.strides[:-2], k.strides[-1], k.strides[-2]))
     sources = [q, k, v] if mask is None else [q, k, v, mask]
     attributes = {"causal": 0, "scale": scale * between.number("scale")}
-    batched = [one if len(one.shape) == 4 else one.view((1, *one.shape), (0, *one.strides)) for one in sources]
-    dst = (
-        values.dst if len(values.dst.shape) == 4 else values.dst.view((1, *values.dst.shape), (0, *values.dst.strides))
+    *batched, dst = (
+        one if len(one.shape) == 4 else one.view((1, *one.shape), (0, *one.strides)) for one in (*sources, values.dst)
     )
     return ir.Instruction(Op.ATTENTION, dst, tuple(batched), attributes, values.node, values.line), [*gone, between]
 
@@ -63,7 +62,7 @@ def _scaled_scores(ew: ir.Instruction) -> tuple[int, float, ir.Tensor | None] | 
         return None
     scale, value, rest = 1.0, 0, steps
     codes = [step[0] for step in steps]
-    if codes[:2] in ([Step.FLOAT, Step.MUL], [Step.FLOAT, Step.DIV]) and len(sources) <= 2:
+    if codes[:2] in ([Step.FLOAT, Step.MUL], [Step.FLOAT, Step.DIV]):
         factor = float32_of(steps[0][1])
         a, b = steps[1][1:3]
         made = len(sources)

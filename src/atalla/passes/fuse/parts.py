@@ -7,15 +7,13 @@ the activation behind them are made one for each, which the other rewrites then 
 from __future__ import annotations
 
 from atalla import ir
-from atalla.dims import equal, simplify
-from atalla.isa import Op, Space, Step
-from atalla.passes.fuse.products import PRODUCTS, as_activation
-from atalla.passes.fuse.uses import Uses, is_same_view
+from atalla.dims import equal, simplify, strides_of_pixels
+from atalla.isa import Op, Space
+from atalla.passes.fuse.products import AFFINE, PRODUCTS, RESIDUAL, as_activation
+from atalla.passes.fuse.uses import Uses, is_same_view, lie_alike
 
 WRITERS = PRODUCTS | {Op.COPY, Op.FILL}
 """Of parts: places of a transposed convolution that no tap reaches hold the bias alone."""
-AFFINE = ((Step.MUL, 0, 1, 0), (Step.ADD, 3, 2, 0))
-RESIDUAL = ((Step.ADD, 0, 1, 0),)
 
 
 def into_parts(program: ir.Program) -> None:
@@ -77,9 +75,7 @@ def _others_fit(ew: ir.Instruction, place: int, source: ir.Tensor, uses: Uses) -
 
 
 def _lies_alike(first: ir.Tensor, second: ir.Tensor) -> bool:
-    return first.dtype is second.dtype and all(
-        equal(a, b) or equal(n, 1) for n, a, b in zip(first.shape, first.strides, second.strides, strict=True)
-    )
+    return first.dtype is second.dtype and lie_alike(first, second)
 
 
 def _by_channel(tensor: ir.Tensor) -> bool:
@@ -93,7 +89,7 @@ def _of_part(ew: ir.Instruction, place: int, writer: ir.Instruction) -> ir.Instr
     """Return the EW of one part, which from now on has a storage of its own."""
     source, part = ew.sources[place], writer.dst
     assert source is not None and part is not None and ew.dst is not None, "they were looked at"
-    own = ir.new_storage(part.name, part.dtype, part.shape, _dense(part))
+    own = ir.new_storage(part.name, part.dtype, part.shape, strides_of_pixels(part.shape))
 
     def moved(tensor: ir.Tensor | None) -> ir.Tensor:
         assert tensor is not None, "an EW's sources are all there"
@@ -107,11 +103,3 @@ def _of_part(ew: ir.Instruction, place: int, writer: ir.Instruction) -> ir.Instr
     dst, sources = moved(ew.dst), tuple(moved(one) for one in ew.sources)
     writer.dst = own
     return ir.Instruction(ew.op, dst, sources, ew.attributes, ew.node, ew.line)
-
-
-def _dense(part: ir.Tensor) -> tuple[object, ...]:
-    """Return strides without gaps, channels innermost."""
-    from atalla.dims import strides_in_order
-
-    rank = len(part.shape)
-    return strides_in_order(part.shape, [0, *range(2, rank), 1])

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 PRODUCTS = frozenset({Op.GEMM, Op.CONV2D, Op.DWCONV2D})
 """Operations with weights, which take a residual and an activation."""
+AFFINE = ((Step.MUL, 0, 1, 0), (Step.ADD, 3, 2, 0))
+"""Steps of a factor and a summand."""
+RESIDUAL = ((Step.ADD, 0, 1, 0),)
 ACTS = {
     Step.RELU: Act.RELU, Step.HARDSWISH: Act.HARDSWISH, Step.HARDSIGMOID: Act.HARDSIGMOID, Step.SIGMOID: Act.SIGMOID,
     Step.SILU: Act.SILU, Step.GELU: Act.GELU, Step.GELU_TANH: Act.GELU_TANH, Step.TANH: Act.TANH,
@@ -28,10 +31,10 @@ def into_weights(program: ir.Program) -> None:
 
 
 def _scaled_weights(ew: ir.Instruction, uses: Uses) -> ir.Instruction | None:
-    if ew.steps != ((Step.MUL, 0, 1, 0), (Step.ADD, 3, 2, 0)) or ew.sources[0] is None:
+    if ew.steps != AFFINE or ew.sources[0] is None:
         return None
     producer = uses.sole(ew.sources[0], ew)
-    if producer is None or producer.op not in PRODUCTS or producer.attributes.get("act") or len(producer.reads) > 3:
+    if producer is None or producer.op not in PRODUCTS or producer.attributes.get("act"):
         return None
     if len(producer.sources) > 3 and producer.sources[3] is not None:
         return None
@@ -73,7 +76,7 @@ def into_activations(program: ir.Program) -> None:
 
 
 def _residual(ew: ir.Instruction, uses: Uses) -> ir.Instruction | None:
-    if ew.steps != ((Step.ADD, 0, 1, 0),) or any(one is None or one.dtype is not Dtype.F32 for one in ew.sources):
+    if ew.steps != RESIDUAL or any(one is None or one.dtype is not Dtype.F32 for one in ew.sources):
         return None
     for mine, other in ((0, 1), (1, 0)):
         tensor, residual = ew.sources[mine], ew.sources[other]

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from atalla import ir
 from atalla.chains import made_by
 from atalla.dims import Dim, equal
 from atalla.errors import KernelError
-from atalla.isa import Act, Dtype, Op, Pool, Space, Step, float32_of
+from atalla.isa import Act, Dtype, Op, Pool, Step, float32_of
 from atalla.isa.format import MOST_DEPTH, MOST_STEPS, MOST_TAPS
 from atalla.passes.fuse.chains import chained
 from atalla.passes.fuse.products import as_activation
-from atalla.passes.fuse.uses import Uses, is_same_view
+from atalla.passes.fuse.uses import Uses, is_same_view, lie_alike
 from atalla.passes.lowering import constant, constant_data
 
 if TYPE_CHECKING:
     import torch
 
 OF_INT8 = {Op.GEMM: Op.QGEMM, Op.CONV2D: Op.QCONV2D, Op.DWCONV2D: Op.QDWCONV2D}
-_QUANTIZE = [Step.FLOAT, Step.FLOAT, Step.QUANTIZE]
-_DEQUANTIZE = [Step.FLOAT, Step.FLOAT, Step.DEQUANTIZE]
 
 
 @dataclass(frozen=True)
@@ -60,15 +58,11 @@ def into_integers(program: ir.Program) -> None:
 def _into_reader(ew: ir.Instruction, uses: Uses) -> None:
     """What an EW reads dequantised it dequantises itself: another may read it, too, or read it repeated."""
     for place, tensor in enumerate(ew.sources):
-        given = None if tensor is None or tensor.dtype is not Dtype.F32 else dequantized(tensor, uses)
-        if (
-            tensor is None
-            or given is None
-            or len(ew.steps) + len(_DEQUANTIZE) > MOST_STEPS
-            or ew.sources.count(tensor) != 1
-        ):
+        if tensor is None or tensor.dtype is not Dtype.F32 or ew.sources.count(tensor) != 1:
             continue
-        (writer,) = uses.writers[id(tensor.storage)]
+        given, writer = dequantized(tensor, uses), uses.writer(tensor)
+        if given is None or writer is None or len(ew.steps) + len(writer.steps) > MOST_STEPS:
+            continue
         part = ir.Instruction(Op.EW, tensor, (given.tensor,), writer.attributes)
         ew.sources, steps = chained(part, ew, place)
         ew.attributes = {"steps": tuple(steps)}
@@ -124,32 +118,29 @@ def _quantized(bound: float, to: Scaled) -> float:
 
 def dequantized(tensor: ir.Tensor, uses: Uses) -> Scaled | None:
     """Return the int8 tensor whose floats a tensor holds, as a view of the same form."""
-    writers = uses.writers.get(id(tensor.storage), [])
-    if len(writers) != 1 or writers[0].op is not Op.EW or writers[0].dst is None:
+    writer = uses.writer(tensor)
+    if writer is None or writer.op is not Op.EW or writer.dst is None or len(writer.sources) != 1:
         return None
-    (writer,) = writers
-    whole = writer.dst
-    assert whole is not None, "looked at above"
-    if [Step(step[0]) for step in writer.steps] != _DEQUANTIZE or len(writer.sources) != 1:
+    source, found = writer.sources[0], _scale_of(writer, Step.DEQUANTIZE)
+    if source is None or source.dtype is not Dtype.I8 or found is None or not lie_alike(writer.dst, source):
         return None
-    source = writer.sources[0]
-    if (
-        source is None
-        or source.dtype is not Dtype.I8
-        or writer.steps[2][1:] != (0, 1, 2)
-        or not _lie_alike(whole, source)
-    ):
-        return None
-    scale, zero = (float32_of(step[1]) for step in writer.steps[:2])
+    scale, zero = found
     if not -128 <= zero <= 127:
         return None
-    return Scaled(source.view(tensor.shape, tensor.strides, tensor.offset - whole.offset), scale, zero)
+    return Scaled(source.view(tensor.shape, tensor.strides, tensor.offset - writer.dst.offset), scale, zero)
+
+
+def _scale_of(ew: ir.Instruction, code: Step) -> tuple[float, float] | None:
+    """Return the scale and the zero point of an EW that does nothing but QUANTIZE or DEQUANTIZE its source."""
+    if [Step(step[0]) for step in ew.steps] != [Step.FLOAT, Step.FLOAT, code] or ew.steps[2][1:] != (0, 1, 2):
+        return None
+    return float32_of(ew.steps[0][1]), float32_of(ew.steps[1][1])
 
 
 def dequantized_copy(program: ir.Program, tensor: ir.Tensor, uses: Uses) -> Scaled | None:
     """Return the int8 tensor, laid out as a copy of its floats is: whatever made it writes it so, or it is copied."""
-    (writer, *others) = uses.writers.get(id(tensor.storage), [None])
-    if writer is None or others or writer.op is not Op.COPY or writer.dst is None or writer.sources[0] is None:
+    writer = uses.writer(tensor)
+    if writer is None or writer.op is not Op.COPY or writer.dst is None or writer.sources[0] is None:
         return None
     given = dequantized(writer.sources[0], uses)
     if given is None or writer.dst.dtype is not Dtype.F32:
@@ -173,13 +164,6 @@ def _laid_out(
     return made
 
 
-def _lie_alike(first: ir.Tensor, second: ir.Tensor) -> bool:
-    """Whether elements of two tensors of one shape lie at the same places of their storages."""
-    return all(
-        equal(a, b) or equal(extent, 1) for a, b, extent in zip(first.strides, second.strides, first.shape, strict=True)
-    )
-
-
 def _grid_of(weight: ir.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
     """Return a weight's whole numbers, and what one of each row stands for, where the rows have one step each."""
     grid, root = weight.storage.grid, weight.storage
@@ -195,49 +179,41 @@ def _grid_of(weight: ir.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
 
 def _end_of(program: ir.Program, product: ir.Instruction, uses: Uses) -> End:
     """Return what follows a product and can be a part of it: two bounds, and what quantises; that goes away."""
-    dst, low, high = product.dst, -math.inf, math.inf
-    assert dst is not None, "a product writes"
-    end, gone = End(dst, (low, high), None), []
-    while True:
+    assert product.dst is not None, "a product writes"
+    end = End(product.dst, (-math.inf, math.inf), None)
+    while end.quantized is None:
         follower = _sole_reader(end.dst, uses)
-        if follower is None or follower.dst is None or not _lie_alike(end.dst, follower.dst):
+        if follower is None or follower.dst is None or not lie_alike(end.dst, follower.dst):
             break
-        quantized = _quantizes(follower)
-        act = as_activation(follower.steps)
-        if quantized is not None:
-            gone.append(follower)
-            end = End(follower.dst, end.bounds, quantized)
-            break
-        if act is None or act[0] not in {Act.RELU, Act.CLAMP} or follower.dst.dtype is not Dtype.F32:
-            break
-        least, most = (0.0, math.inf) if act[0] is Act.RELU else act[1:]
-        if math.isnan(least) or math.isnan(most) or least > most:
-            break
-        gone.append(follower)
-        low, high = (min(max(bound, least), most) for bound in end.bounds)
-        end = End(follower.dst, (low, high), None)
-    for one in gone:
-        program.instructions.remove(one)
+        quantized, bounds = _quantizes(follower), end.bounds
+        if quantized is None:
+            act = as_activation(follower.steps)
+            if act is None or act[0] not in {Act.RELU, Act.CLAMP} or follower.dst.dtype is not Dtype.F32:
+                break
+            least, most = (0.0, math.inf) if act[0] is Act.RELU else act[1:]
+            if math.isnan(least) or math.isnan(most) or least > most:
+                break
+            low, high = (min(max(bound, least), most) for bound in bounds)
+            bounds = (low, high)
+        end = End(follower.dst, bounds, quantized)
+        program.instructions.remove(follower)
     return end
 
 
 def _sole_reader(tensor: ir.Tensor, uses: Uses) -> ir.Instruction | None:
     """Return the one EW that reads a tensor, whole and alone."""
-    root = tensor.storage
-    readers = uses.readers.get(id(root), [])
-    if len(readers) != 1 or id(root) in uses.kept or root.space is not Space.ARENA or len(uses.writers[id(root)]) != 1:
+    reader, *others = uses.readers.get(id(tensor.storage), [None])
+    if reader is None or others or uses.only(tensor, reader) is None:
         return None
-    (reader,) = readers
     source = reader.sources[0] if reader.op is Op.EW and len(reader.sources) == 1 else None
     return reader if source is not None and is_same_view(source, tensor) else None
 
 
 def _quantizes(ew: ir.Instruction) -> Scaled | None:
-    if [Step(step[0]) for step in ew.steps] != _QUANTIZE or ew.dst is None or ew.dst.dtype is not Dtype.I8:
+    found = _scale_of(ew, Step.QUANTIZE)
+    if found is None or ew.dst is None or ew.dst.dtype is not Dtype.I8:
         return None
-    if ew.steps[2][1:] != (0, 1, 2):
-        return None
-    return Scaled(ew.dst, float32_of(ew.steps[0][1]), float32_of(ew.steps[1][1]))
+    return Scaled(ew.dst, *found)
 
 
 def _integer_pool(program: ir.Program, pool: ir.Instruction) -> None:
@@ -249,7 +225,7 @@ def _integer_pool(program: ir.Program, pool: ir.Instruction) -> None:
     assert src is not None and dst is not None, "a pool reads and writes"
     given, follower = dequantized(src, uses) or dequantized_copy(program, src, uses), _sole_reader(dst, uses)
     to = None if follower is None else _quantizes(follower)
-    if given is None or follower is None or to is None or not _lie_alike(dst, to.tensor):
+    if given is None or follower is None or to is None or not lie_alike(dst, to.tensor):
         return
     every = torch.arange(-128.0, 128.0)
     if not torch.equal(((every - given.zero) * given.scale * to.scale).round() + to.zero, every):
@@ -279,15 +255,7 @@ def into_tables(program: ir.Program) -> None:
             continue
         shape = [dst.shape[i] for i in order]
         index, made = (
-            ir.Tensor(
-                one.name,
-                dtype,
-                tuple(shape),
-                tuple(one.strides[i] for i in order),
-                one.storage.space,
-                one.storage,
-                one.offset,
-            )
+            replace(one.view(shape, [one.strides[i] for i in order]), dtype=dtype)
             for one, dtype in ((source, Dtype.U8), (dst, Dtype.I8))
         )
         program.instructions[place] = ir.Instruction(

@@ -27,13 +27,12 @@ def into_state(program: ir.Program) -> None:
 
 def _writer(program: ir.Program, made: ir.Tensor) -> ir.Instruction | None:
     """Return the SCATTER of a whole state that alone writes a storage of the arena; None where something else does."""
-    uses = Uses.of(program)
-    writers = uses.writers.get(id(made.storage), [])
-    if len(writers) != 1 or writers[0].op is not Op.SCATTER or made.storage.space is not Space.ARENA:
+    writer = Uses.of(program).writer(made)
+    if writer is None or writer.op is not Op.SCATTER or made.storage.space is not Space.ARENA:
         return None
-    table, made_there = writers[0].sources[0], writers[0].dst
+    table, made_there = writer.sources[0], writer.dst
     assert table is not None and made_there is not None, "it has both"
-    return writers[0] if table.storage.space is Space.STATE and _is_same_whole(table, made_there) else None
+    return writer if table.storage.space is Space.STATE and _is_same_whole(table, made_there) else None
 
 
 def _is_same_whole(first: ir.Tensor, second: ir.Tensor) -> bool:

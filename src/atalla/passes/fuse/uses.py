@@ -33,10 +33,14 @@ class Uses:
     def only(self, tensor: ir.Tensor, reader: ir.Instruction) -> ir.Instruction | None:
         """Return the one instruction that writes a tensor's storage, if the reader alone reads it, once."""
         root = tensor.storage
-        writers, readers = self.writers.get(id(root), []), self.readers.get(id(root), [])
-        if len(writers) != 1 or readers != [reader] or id(root) in self.kept or root.space is not Space.ARENA:
+        if self.readers.get(id(root)) != [reader] or id(root) in self.kept or root.space is not Space.ARENA:
             return None
-        return writers[0]
+        return self.writer(tensor)
+
+    def writer(self, tensor: ir.Tensor) -> ir.Instruction | None:
+        """Return the one instruction that writes a tensor's storage; None where none does, or several do."""
+        writers = self.writers.get(id(tensor.storage), [])
+        return writers[0] if len(writers) == 1 else None
 
 
 def is_same_view(first: ir.Tensor, second: ir.Tensor) -> bool:
@@ -47,10 +51,14 @@ def is_same_view(first: ir.Tensor, second: ir.Tensor) -> bool:
         and len(first.shape) == len(second.shape)
         and equal(first.offset, second.offset)
         and all(map(equal, first.shape, second.shape))
-        and all(
-            equal(a, b) or equal(extent, 1)
-            for a, b, extent in zip(first.strides, second.strides, first.shape, strict=True)
-        )
+        and lie_alike(first, second)
+    )
+
+
+def lie_alike(first: ir.Tensor, second: ir.Tensor) -> bool:
+    """Whether elements of two tensors of one shape lie at the same places of their storages."""
+    return all(
+        equal(a, b) or equal(extent, 1) for a, b, extent in zip(first.strides, second.strides, first.shape, strict=True)
     )
 
 
@@ -85,9 +93,8 @@ def each_ew(program: ir.Program, rewrite: Callable[[ir.Instruction, Uses], ir.In
         assert before < place, "what is read was written before"
         del program.instructions[before]
         uses = Uses.of(program)
-        place -= 1  # the same instruction again: it may take in one more
-        if producer.op is not Op.EW:
-            place += 1
+        if producer.op is Op.EW:  # the same instruction again: it may take in one more
+            place -= 1
 
 
 def same_rows(first: ir.Tensor, second: ir.Tensor) -> bool:

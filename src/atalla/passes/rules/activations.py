@@ -11,12 +11,6 @@ from atalla.passes.rule import rule
 from atalla.passes.rules.arithmetic import EW, NEEDS
 from atalla.passes.rules.chain import Chain, elementwise, plain
 
-for _name, _step in {"hardswish": Step.HARDSWISH, "hardsigmoid": Step.HARDSIGMOID, "silu": Step.SILU}.items():
-
-    @rule(f"{_name}.default", makes=EW, needs=NEEDS)
-    def _unary(low: Lowering, x: ir.Tensor, *, step: Step = _step) -> ir.Tensor:
-        return elementwise(low, [x], plain(step), compute=True)
-
 
 @rule("clamp.default", makes=EW, needs=NEEDS)
 def clamp(low: Lowering, x: ir.Tensor, min: Any = None, max: Any = None) -> ir.Tensor:  # noqa: A002  the schema's

@@ -10,12 +10,12 @@ import math
 from typing import Any
 
 from atalla import ir
-from atalla.dims import equal, simplify
+from atalla.dims import equal, simplify, strides_of_pixels
 from atalla.isa import Op, Pool, Reduce
 from atalla.passes.constraints import Request, float32, has_elements
 from atalla.passes.lowering import Lowering
 from atalla.passes.rule import rule
-from atalla.passes.rules.pools import Window, along, dense, emit_pool, new_image, places_unused, pooled
+from atalla.passes.rules.pools import Window, along, dense, dims_of, emit_pool, places_unused, pooled
 from atalla.passes.rules.reductions import reduce
 
 
@@ -30,8 +30,7 @@ def known_parts(asked: Request) -> bool:
 
 def _sizes(low: Lowering, x: ir.Tensor) -> list[tuple[Any, Any]]:
     """Return the sizes before and after of the dims that windows share out."""
-    assert low.node is not None, "a rule has its node"
-    dims = 3 if "3d" in str(low.node.target) else 2
+    dims = dims_of(low)
     return list(zip(x.shape[-dims:], low.output_type()[1][-dims:], strict=True))
 
 
@@ -72,14 +71,13 @@ def _adaptive(low: Lowering, x: ir.Tensor, kind: Pool, all_of_it: Reduce) -> ir.
 def _shared_out(low: Lowering, x: ir.Tensor, kind: Pool, axis: int, have: int, made: int) -> ir.Tensor:
     """Emit the windows of one dim, a pool for each group of those that are as long."""
     x = dense(low, x)
-    dst = new_image(low, x, [made if i == axis else n for i, n in enumerate(x.shape)])
+    shape = [made if i == axis else n for i, n in enumerate(x.shape)]
+    dst = low.new(x.dtype, shape, strides_of_pixels(shape))
     source, target, common = along(x, axis), along(dst, axis), math.gcd(have, made)
     groups = made // common
     for first in range(groups):
         start, end = first * have // made, -(-(first + 1) * have // made)
-        part = source.view(
-            (*source.shape[:2], have - start, source.shape[3]), source.strides, simplify(start * source.strides[2])
-        )
+        part = source.narrow(2, start, have - start)
         sn, sc, sh, sw = target.strides
         places = target.view(
             (*target.shape[:2], common, target.shape[3]), (sn, sc, simplify(groups * sh), sw), simplify(first * sh)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from atalla import ir
@@ -15,6 +14,7 @@ from atalla.passes.rules.convolution import (
     CHANNELS_LAST,
     as_image,
     convolution,
+    each,
     emit_convolution,
     known_weights,
     short_filter,
@@ -22,12 +22,6 @@ from atalla.passes.rules.convolution import (
 )
 from atalla.passes.rules.transposed import Axis, fits, pieces
 from atalla.passes.rules.volumes import DEPTH_INSIDE, Filter, emit_volume
-
-
-def _each(value: Any, rank: int) -> list[int]:
-    """Return a number for each dim of the image."""
-    given = list(value) if isinstance(value, Sequence) else [value]
-    return given if len(given) == rank else given * rank
 
 
 def known_depth(asked: Request) -> bool:
@@ -59,7 +53,7 @@ def grows_by_stride(asked: Request) -> bool:
 def _axes(arguments: Any) -> list[Axis]:
     weight = arguments["weight"]
     taps = [int(n) for n in weight.shape[2:]]
-    rest = [_each(arguments[name], len(taps)) for name in ("stride", "padding", "dilation")]
+    rest = [each(arguments[name], len(taps)) for name in ("stride", "padding", "dilation")]
     return [Axis(*one) for one in zip(taps, *rest, strict=True)]
 
 
@@ -97,10 +91,8 @@ def any_convolution(
     if transposed:
         _transposed(low, x, dst, (weight, bias), axes, groups)
     else:
-        pads = _three([axis.padding for axis in axes])
-        filter_ = Filter(
-            _three([axis.stride for axis in axes]), pads, pads, _three([axis.dilation for axis in axes]), groups
-        )
+        pads = [axis.padding for axis in axes]
+        filter_ = Filter([axis.stride for axis in axes], pads, pads, [axis.dilation for axis in axes], groups)
         emit_volume(low, dst, (x, weight, bias), filter_)
     if rank == 1:
         dst = dst.view((*dst.shape[:2], dst.shape[3]), (*dst.strides[:2], dst.strides[3]))
@@ -122,15 +114,9 @@ def _transposed(
         x = low.copy(x, strides_in_order(x.shape, CHANNELS_LAST if len(axes) == 2 else DEPTH_INSIDE))
     for one in pieces(low, x, dst, (weight, bias), axes, groups):
         if len(axes) == 3:
-            filter_ = Filter((1, 1, 1), _three(one.before), _three(one.after), _three(one.dilation), groups)
+            filter_ = Filter((1, 1, 1), one.before, one.after, one.dilation, groups)
             emit_volume(low, one.dst, (one.x, one.weight, bias), filter_)
             continue
-        kernel = (int(one.weight.shape[2]), int(one.weight.shape[3]))
-        dilation = (one.dilation[0], one.dilation[1])
-        (top, left), (bottom, right) = one.before, one.after
-        attributes = window(kernel, (1, 1), (top, left, bottom, right), dilation)
+        kernel = [int(n) for n in one.weight.shape[2:]]
+        attributes = window(kernel, (1, 1), (*one.before, *one.after), one.dilation)
         emit_convolution(low, one.dst, (one.x, one.weight, bias), attributes, groups)
-
-
-def _three(values: Sequence[int]) -> tuple[int, int, int]:
-    return (values[0], values[1], values[2])

@@ -31,6 +31,7 @@ for _name, _step in {
     "log2": Step.LOG2, "log10": Step.LOG10,
     "tanh": Step.TANH, "erf": Step.ERF, "sin": Step.SIN, "cos": Step.COS, "sigmoid": Step.SIGMOID,
     "log1p": Step.LOG1P, "expm1": Step.EXPM1,
+    "hardswish": Step.HARDSWISH, "hardsigmoid": Step.HARDSIGMOID, "silu": Step.SILU,
 }.items():  # fmt: skip
 
     @rule(f"{_name}.default", makes=EW, needs=NEEDS)

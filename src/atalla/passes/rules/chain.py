@@ -100,6 +100,12 @@ def broadcast(tensor: ir.Tensor, shape: Sequence[Any]) -> ir.Tensor:
     return tensor.view(shape, strides)
 
 
+def broadcast_from(axis: int, tensor: ir.Tensor, shape: Sequence[Any]) -> ir.Tensor:
+    """Return a view of that shape whose dims from ``axis`` on are the tensor's; along all others it repeats."""
+    behind = len(shape) - axis - len(tensor.shape)
+    return broadcast(tensor.view((*tensor.shape, *[1] * behind), (*tensor.strides, *[0] * behind)), shape)
+
+
 def order_for(shape: Sequence[Any], sources: Sequence[ir.Tensor]) -> tuple[int, ...] | None:
     """Return the order of dims in memory that most of the sources have: that of the first dense one of full size."""
     for source in sources:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from atalla import ir
-from atalla.dims import equal, strides_in_order
+from atalla.dims import equal, strides_in_order, strides_of_pixels
 from atalla.isa import FEW_CHANNELS, Op
 from atalla.isa.format import MOST_FILTER_ROWS
 from atalla.passes.constraints import Request, float32, has_elements, known_numbers
@@ -17,10 +17,10 @@ CHANNELS_LAST = (0, 2, 3, 1)
 """Of DWCONV2D."""
 
 
-def pair(value: Any) -> tuple[int, int]:
-    """Return two numbers of one, or of a list of one or two."""
+def each(value: Any, dims: int) -> list[int]:
+    """Return a number for each dim of a window: the one that is given, alone or in a list, or a list of all."""
     given = list(value) if isinstance(value, Sequence) else [value]
-    return (given[0], given[-1])
+    return given if len(given) == dims else given * dims
 
 
 def batched(x: ir.Tensor) -> ir.Tensor:
@@ -37,7 +37,7 @@ def channels_last(low: Lowering, x: ir.Tensor) -> ir.Tensor:
     """Return the same elements with the channels innermost."""
     if equal(x.strides[1], 1) or equal(x.shape[1], 1):
         return x
-    return low.copy(x, strides_in_order(x.shape, CHANNELS_LAST))
+    return low.copy(x, strides_of_pixels(x.shape))
 
 
 def known_weights(asked: Request) -> bool:
@@ -70,15 +70,15 @@ def convolution(
     if is_row:  # a row is an image of height 1
         x, weight = as_image(x), as_image(weight)
     x = batched(x)
-    strides, dilations = pair(stride), pair(dilation)
-    kernel = pair([int(n) for n in weight.shape[2:]])
+    strides, dilations = each(stride, 2), each(dilation, 2)
+    kernel = [int(n) for n in weight.shape[2:]]
     pads = _pads(padding, kernel, dilations)
     if is_row:
-        strides, dilations, pads = (1, strides[1]), (1, dilations[1]), (0, pads[1], 0, pads[3])
+        strides, dilations, pads = [1, strides[1]], [1, dilations[1]], (0, pads[1], 0, pads[3])
     dtype, made = low.output_type()
     made = made if has_batch else (1, *made)
     shape = (*made[:2], 1, made[2]) if is_row else made
-    dst = low.new(dtype, shape, strides_in_order(shape, CHANNELS_LAST))
+    dst = low.new(dtype, shape, strides_of_pixels(shape))
     emit_convolution(low, dst, (x, weight, bias), window(kernel, strides, pads, dilations), groups)
     result = dst if has_batch else unbatched(dst)
     if not is_row:
@@ -126,19 +126,19 @@ def as_image(x: ir.Tensor) -> ir.Tensor:
     return x.view((*x.shape[:-1], 1, x.shape[-1]), (*x.strides[:-1], 0, x.strides[-1]))
 
 
-def _pads(padding: Any, kernel: tuple[int, int], dilation: tuple[int, int]) -> tuple[int, int, int, int]:
+def _pads(padding: Any, kernel: Sequence[int], dilation: Sequence[int]) -> tuple[int, int, int, int]:
     """Return what is added at the top, left, bottom and right."""
     if padding == "valid":
         return 0, 0, 0, 0
     if padding == "same":
         high, wide = ((k - 1) * d for k, d in zip(kernel, dilation, strict=True))
         return high // 2, wide // 2, high - high // 2, wide - wide // 2
-    top, left = pair(padding)
+    top, left = each(padding, 2)
     return top, left, top, left
 
 
 def window(
-    kernel: tuple[int, int], stride: tuple[int, int], pads: tuple[int, int, int, int], dilation: tuple[int, int]
+    kernel: Sequence[int], stride: Sequence[int], pads: Sequence[int], dilation: Sequence[int]
 ) -> dict[str, int]:
     """Return the attributes of a window."""
     names = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from atalla import ir
@@ -33,29 +32,16 @@ def known_value(asked: Request) -> bool:
     return isinstance(asked["value"], bool | int | float)
 
 
-@rule("full_like.default", makes=(Op.FILL,), needs=(known_value,))
-def full_like(low: Lowering, x: ir.Tensor, value: Any, **_: Any) -> ir.Tensor:
+@rule("full.default", "full_like.default", makes=(Op.FILL,), needs=(known_value,))
+def full(low: Lowering, _like: Any, value: Any, **_: Any) -> ir.Tensor:
     """Fill with a number."""
-    return fill(low, value)
-
-
-@rule("full.default", makes=(Op.FILL,), needs=(known_value,))
-def full(low: Lowering, size: Sequence[Any], value: Any, **_: Any) -> ir.Tensor:
-    """Fill with a number."""
-    return fill(low, value)
+    return low.fill(low.like_node(), value)
 
 
 @rule("empty.memory_format", "empty_permuted.default", makes=(Op.FILL,))
 def empty(low: Lowering, *_: Any, **__: Any) -> ir.Tensor:
     """Zeros: whatever lies in memory is what another wrote there."""
-    return fill(low, 0)
-
-
-def fill(low: Lowering, value: Any) -> ir.Tensor:
-    """Emit a FILL for the current node."""
-    dst = low.like_node()
-    whole = 0 if dst.dtype.is_float else int(value)
-    return low.emit(Op.FILL, dst, value=float(value), whole=whole)
+    return low.fill(low.like_node(), 0)
 
 
 def known_start(asked: Request) -> bool:

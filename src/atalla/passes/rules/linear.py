@@ -11,6 +11,7 @@ from atalla.passes.constraints import Request, float32, has_elements
 from atalla.passes.lowering import Lowering, constant_data
 from atalla.passes.rule import rule
 from atalla.passes.rules.chain import Chain, broadcast
+from atalla.passes.rules.views import t
 
 PRODUCTS = (Op.GEMM, Op.BMM, Op.EW)
 """GEMM for a constant, else BMM; EW for a bias beside a BMM."""
@@ -36,16 +37,11 @@ def linear(low: Lowering, x: ir.Tensor, weight: ir.Tensor, bias: ir.Tensor | Non
     """``x · weightᵀ + bias``."""
     if constant_data(weight) is not None and _packs(bias):
         return gemm(low, x, weight, bias)
-    return _plus(low, product(low, x, transposed(weight)), bias)
+    return _plus(low, product(low, x, t(low, weight)), bias)
 
 
 def _packs(bias: ir.Tensor | None) -> bool:
     return bias is None or (len(bias.shape) == 1 and constant_data(bias) is not None)
-
-
-def transposed(matrix: ir.Tensor) -> ir.Tensor:
-    """Return a view with the dims exchanged."""
-    return matrix.view(matrix.shape[::-1], matrix.strides[::-1])
 
 
 def _plus(low: Lowering, x: ir.Tensor, bias: ir.Tensor | None, factor: float = 1) -> ir.Tensor:
@@ -63,7 +59,7 @@ def addmm(
     """``beta · bias + alpha · a · b``, of batches and of vectors, too."""
     is_layer = beta == alpha == 1 and constant_data(b) is not None and len(b.shape) == 2
     if is_layer and _packs(bias) and equal(bias.shape[0], b.shape[1]):
-        return gemm(low, a, transposed(b), bias)
+        return gemm(low, a, t(low, b), bias)
     return _plus(low, product(low, a, b, float(alpha)), bias if beta != 0 else None, beta)
 
 
@@ -79,7 +75,7 @@ def addmm(
 def matmul(low: Lowering, a: ir.Tensor, b: ir.Tensor) -> ir.Tensor:
     """``a · b``, of batches where there are more dims, of vectors where there are fewer."""
     if len(b.shape) == 2 and constant_data(b) is not None:
-        return gemm(low, a, transposed(b), None)
+        return gemm(low, a, t(low, b), None)
     return product(low, a, b)
 
 

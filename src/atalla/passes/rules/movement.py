@@ -12,7 +12,7 @@ from atalla.passes.constraints import Request, computed, has_elements, known_num
 from atalla.passes.lowering import Lowering
 from atalla.passes.rule import rule
 from atalla.passes.rules.chain import Chain, broadcast, order_for
-from atalla.passes.rules.views import permute, place, unsqueeze
+from atalla.passes.rules.views import as_rows, permute, place, unsqueeze
 
 
 @rule("cat.default", makes=(Op.COPY,))
@@ -79,10 +79,7 @@ def embedding(low: Lowering, table: ir.Tensor, index: ir.Tensor, *_: Any, **__: 
 @rule("index_select.default", makes=(Op.GATHER,), needs=(rows_by_number,))
 def index_select(low: Lowering, table: ir.Tensor, axis: int, index: ir.Tensor) -> ir.Tensor:
     """Elements of a dim by their numbers."""
-    if not table.shape:
-        table = table.view((1,), (1,))
-    if not index.shape:
-        index = index.view((1,), (1,))
+    table, index = as_rows(table), as_rows(index)
     made = _taken(low, table, [place(axis, len(table.shape))], index)
     return made if low.output_type()[1] else made.view((), ())
 
@@ -162,7 +159,6 @@ def framed(low: Lowering, x: ir.Tensor, before: Sequence[int], after: Sequence[i
         return kept
     order = order_for(shape, [x]) or x.order
     dst = low.new(x.dtype, shape, None if order is None else strides_in_order(shape, order))
-    whole = 0 if dst.dtype.is_float else int(value)
     rest, corner = list(shape), 0
     for i in range(rank):  # parts of the frame that share no element: whatever is written first, is right
         for size, start in ((before[i], 0), (after[i], simplify(max(before[i], 0) + inner[i]))):
@@ -170,7 +166,7 @@ def framed(low: Lowering, x: ir.Tensor, before: Sequence[int], after: Sequence[i
                 part = dst.view(
                     (*rest[:i], size, *rest[i + 1 :]), dst.strides, simplify(corner + start * dst.strides[i])
                 )
-                low.emit(Op.FILL, part, value=float(value), whole=whole)
+                low.fill(part, value)
         rest[i] = inner[i]
         corner = simplify(corner + max(before[i], 0) * dst.strides[i])
     if not any(equal(extent, 0) for extent in inner):

@@ -11,7 +11,7 @@ from atalla.isa import Norm, Op, Reduce, Step
 from atalla.passes.constraints import Request, float32, has_dims, has_elements
 from atalla.passes.lowering import Lowering, constant, constant_data
 from atalla.passes.rule import rule
-from atalla.passes.rules.chain import Chain, broadcast, order_for
+from atalla.passes.rules.chain import Chain, broadcast, broadcast_from, order_for
 from atalla.passes.rules.views import place
 
 
@@ -91,7 +91,7 @@ def group_norm(
     chain = Chain()
 
     value = chain.read(dst)
-    factors = [None if one is None else chain.read(_channels(one, shape)) for one in (weight, bias)]
+    factors = [None if one is None else chain.read(broadcast_from(1, one, shape)) for one in (weight, bias)]
     if factors[0] is not None:
         value = chain.step(Step.MUL, value, factors[0])
     if factors[1] is not None:
@@ -99,12 +99,15 @@ def group_norm(
     return chain.emit(low, value, like=[dst])
 
 
-def known_or_own_statistics(asked: Request) -> bool:
-    """Mean and variance of an instance norm must be known when the program is compiled, or be the instances' own."""
-    if asked["own"]:
-        return True
+def known_statistics(asked: Request) -> bool:
+    """Weight, bias, mean and variance must be known when the program is compiled."""
     parts = [asked[name] for name in ("weight", "bias", "mean", "variance")]
     return all(one is None or constant_data(one) is not None for one in parts)
+
+
+def known_or_own_statistics(asked: Request) -> bool:
+    """Mean and variance of an instance norm must be known when the program is compiled, or be the instances' own."""
+    return bool(asked["own"]) or known_statistics(asked)
 
 
 @rule(
@@ -168,30 +171,18 @@ def _by_channel(
         for kind in (Reduce.MEAN, Reduce.VAR)
     )
     small = Chain()
-    spread, factor = small.read(variance), None if weight is None else small.read(_channels(weight, kept))
+    spread, factor = small.read(variance), None if weight is None else small.read(broadcast_from(1, weight, kept))
     scale = small.step(Step.RSQRT, small.step(Step.ADD, spread, small.number(eps, as_float=True)))
     if factor is not None:
         small.step(Step.MUL, scale, factor)
     scales = low.emit(Op.EW, low.new(x.dtype, kept), small.sources, steps=tuple(small.steps))
     chain = Chain()
     value, middle, each = (chain.read(broadcast(one, x.shape)) for one in (x, mean, scales))
-    summand = None if bias is None else chain.read(_channels(bias, x.shape))
+    summand = None if bias is None else chain.read(broadcast_from(1, bias, x.shape))
     value = chain.step(Step.MUL, chain.step(Step.SUB, value, middle), each)
     if summand is not None:
         value = chain.step(Step.ADD, value, summand)
     return chain.emit(low, value, like=[x])
-
-
-def _channels(one: ir.Tensor, shape: Sequence[Any]) -> ir.Tensor:
-    """Return a number for each channel as a tensor of that shape."""
-    rest = len(shape) - 2
-    return broadcast(one.view((one.shape[0], *([1] * rest)), (one.strides[0], *([0] * rest))), shape)
-
-
-def known_statistics(asked: Request) -> bool:
-    """Weight, bias, mean and variance must be known when the program is compiled."""
-    parts = [asked[name] for name in ("weight", "bias", "mean", "variance")]
-    return all(one is None or constant_data(one) is not None for one in parts)
 
 
 @rule("_native_batch_norm_legit_no_training.default", makes=(Op.EW,), needs=(float32, known_statistics))

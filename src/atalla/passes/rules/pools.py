@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from atalla import ir
-from atalla.dims import product, strides_in_order
+from atalla.dims import product, strides_of_pixels
 from atalla.isa import Op, Pool
 from atalla.passes.constraints import Request, float32, has_elements, known_numbers
 from atalla.passes.lowering import Lowering
 from atalla.passes.rule import rule
 from atalla.passes.rules.chain import Chain
-from atalla.passes.rules.convolution import channels_last, window
+from atalla.passes.rules.convolution import channels_last, each, window
 from atalla.passes.rules.movement import framed
 
 NEEDS = (float32, has_elements, known_numbers)
@@ -36,25 +36,27 @@ class Window:
 
 def windows(dims: int, kernel: Any, stride: Any, padding: Any, dilation: Any = 1) -> list[Window]:
     """Return those of an operator's arguments, each a number or a list."""
-
-    def each(value: Any) -> list[int]:
-        given = [value] if isinstance(value, int) else list(value)
-        return given if len(given) == dims else given * dims
-
-    parts = (each(kernel), each(stride or kernel), each(padding), each(padding), each(dilation))
-    return [Window(*one) for one in zip(*parts, strict=True)]
+    given = (kernel, stride or kernel, padding, padding, dilation)
+    return [Window(*one) for one in zip(*(each(value, dims) for value in given), strict=True)]
 
 
 def dense(low: Lowering, x: ir.Tensor) -> ir.Tensor:
     """Return the same elements without gaps, channels innermost."""
     order = (0, *range(2, len(x.shape)), 1)
-    return x if x.order == order else low.copy(x, strides_in_order(x.shape, order))
+    return x if x.order == order else low.copy(x, strides_of_pixels(x.shape))
+
+
+def planes(low: Lowering, x: ir.Tensor) -> ir.Tensor:
+    """Return volumes as images: the planes of their depth, one behind the other."""
+    x = dense(low, x)
+    n, channels, depth, *size = x.shape
+    return x.view((product((n, depth)), channels, *size), (x.strides[2], x.strides[1], *x.strides[3:]))
 
 
 def along(x: ir.Tensor, axis: int) -> ir.Tensor:
     """Return what is dense as images: what lies outside of a dim is the batch, what lies inside of it the width."""
     shape = (product((x.shape[0], *x.shape[2:axis])), x.shape[1], x.shape[axis], product(x.shape[axis + 1 :]))
-    return x.view(shape, strides_in_order(shape, (0, 2, 3, 1)))
+    return x.view(shape, strides_of_pixels(shape))
 
 
 def emit_pool(low: Lowering, dst: ir.Tensor, x: ir.Tensor, kind: Pool, high: Window, wide: Window) -> None:
@@ -65,26 +67,19 @@ def emit_pool(low: Lowering, dst: ir.Tensor, x: ir.Tensor, kind: Pool, high: Win
     low.emit(Op.POOL2D, dst, [x], kind=int(kind), **attributes)
 
 
-def new_image(low: Lowering, x: ir.Tensor, shape: Sequence[Any]) -> ir.Tensor:
-    """Return a storage without gaps, channels innermost."""
-    return low.new(x.dtype, shape, strides_in_order(shape, (0, *range(2, len(shape)), 1)))
-
-
 def pooled(low: Lowering, x: ir.Tensor, kind: Pool, every: Sequence[Window], shape: Sequence[Any]) -> ir.Tensor:
     """Emit a pool of rows, images or volumes with batch; give a result of that shape."""
     if len(every) == 2:
-        dst = new_image(low, x, shape)
+        dst = low.new(x.dtype, shape, strides_of_pixels(shape))
         emit_pool(low, dst, channels_last(low, x), kind, *every)
         return dst
     if len(every) == 3:
-        planes = dense(low, x)
-        flat = planes.view((product((x.shape[0], x.shape[2])), x.shape[1], *x.shape[3:]), planes.strides[2:3] +
-                           planes.strides[1:2] + planes.strides[3:])  # fmt: skip
+        flat, deep = planes(low, x), (*x.shape[:3], *shape[3:])
         made = pooled(low, flat, kind, every[1:], (*flat.shape[:2], *shape[3:]))
-        x = made.view((*x.shape[:3], *shape[3:]), strides_in_order((*x.shape[:3], *shape[3:]), (0, 2, 3, 4, 1)))
+        x = made.view(deep, strides_of_pixels(deep))
     if every[0] == Window():
         return x
-    x, dst = dense(low, x), new_image(low, x, shape)
+    x, dst = dense(low, x), low.new(x.dtype, shape, strides_of_pixels(shape))
     emit_pool(low, along(dst, 2), along(x, 2), kind, every[0], Window())
     return dst
 
@@ -121,10 +116,10 @@ def max_pool_with_places(
     low: Lowering, x: ir.Tensor, kernel: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil: bool = False
 ) -> tuple[ir.Tensor, None]:
     """The largest of each window of an image or a volume."""
-    return _of_node(low, x, Pool.MAX, windows(_dims(low), kernel, stride, padding, dilation)), None
+    return _of_node(low, x, Pool.MAX, windows(dims_of(low), kernel, stride, padding, dilation)), None
 
 
-def _dims(low: Lowering) -> int:
+def dims_of(low: Lowering) -> int:
     """Return how many dims the windows of the current node's operator have."""
     assert low.node is not None, "a rule has its node"
     return 3 if "3d" in str(low.node.target) else 2
@@ -132,7 +127,7 @@ def _dims(low: Lowering) -> int:
 
 def _reach(asked: Request) -> list[bool | None]:
     """Tell of each dim whether a window reaches beyond the padding; None where that is not known."""
-    dims = 3 if "3d" in str(asked.low.node and asked.low.node.target) else 2
+    dims = dims_of(asked.low)
     every = windows(dims, asked["kernel"], asked["stride"], asked["padding"])
     sizes = zip(every, asked["x"].shape[-dims:], asked.shape[-dims:], strict=True)
     return [
@@ -168,7 +163,7 @@ def avg_pool(
     divisor: int | None = None,
 ) -> ir.Tensor:
     """The mean of each window, or its sum by a divisor."""
-    every = windows(_dims(low), kernel, stride, padding)
+    every = windows(dims_of(low), kernel, stride, padding)
     if divisor is not None:
         made = _of_node(low, x, Pool.MEAN_PADDED, every)
         chain = Chain()

@@ -17,7 +17,7 @@ from atalla.isa import Dtype, Op, Step
 from atalla.passes.constraints import Request, refuse
 from atalla.passes.lowering import Lowering, constant, constant_data
 from atalla.passes.rule import rule
-from atalla.passes.rules.chain import Chain, broadcast
+from atalla.passes.rules.chain import Chain, broadcast_from
 
 if TYPE_CHECKING:
     import torch
@@ -201,9 +201,7 @@ def _along(x: ir.Tensor, channels: Sequence[ir.Tensor], axis: int) -> tuple[Chai
     """Return a chain that has read a tensor and two numbers for each channel."""
     chain = Chain()
     value = chain.read(x)
-    behind = len(x.shape) - 1 - axis % len(x.shape)
-    views = [one.view((*one.shape, *[1] * behind), (*one.strides, *[0] * behind)) for one in channels]
-    first, second = (chain.read(broadcast(view, x.shape)) for view in views)
+    first, second = (chain.read(broadcast_from(axis % len(x.shape), one, x.shape)) for one in channels)
     return chain, (value, first, second)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 from atalla import ir
@@ -40,24 +39,16 @@ def reduce(
     given = range(rank) if dims is None or dims == [] else [dims] if isinstance(dims, int) else dims
     gone = {place(i, rank) for i in given}
     kept = [1 if i in gone else extent for i, extent in enumerate(x.shape)]
-    order = None if x.order is None else [i for i in x.order if i not in gone]
-    dst = low.new(dtype, shape) if len(shape) == rank else _without(low, dtype, shape, order, gone)
-    left = list(dst.strides) if len(shape) < rank else [stride for i, stride in enumerate(dst.strides) if i not in gone]
-    strides = [0 if i in gone else left.pop(0) for i in range(rank)]
+    left = [i for i in range(rank) if i not in gone]
+    dense = None
+    if len(shape) < rank and x.order is not None:  # they lie in memory as those of the source that are kept
+        dense = strides_in_order(shape, [left.index(i) for i in x.order if i not in gone])
+    dst = low.new(dtype, shape, dense)
+    inner = iter(dst.strides if len(shape) < rank else [dst.strides[i] for i in left])
+    strides = [0 if i in gone else next(inner) for i in range(rank)]
     mask = sum(1 << i for i in gone)
     low.emit(Op.REDUCE, dst.view(kept, strides), [x], kind=int(kind), dims=mask, correction=correction)
     return dst
-
-
-def _without(
-    low: Lowering, dtype: Dtype, shape: Sequence[Any], order: Sequence[int] | None, gone: set[int]
-) -> ir.Tensor:
-    """Return a new storage whose dims lie in memory as those of the source that are kept."""
-    if order is None:
-        return low.new(dtype, shape)
-    numbers = sorted(order)
-    assert not set(numbers) & gone, "only kept dims"
-    return low.new(dtype, shape, strides_in_order(shape, [numbers.index(i) for i in order]))
 
 
 @rule("mean.dim", "mean.default", makes=(Op.REDUCE,), needs=(float32, has_elements))
@@ -96,20 +87,21 @@ def amin(low: Lowering, x: ir.Tensor, dims: Any = None, keepdim: bool = False) -
     return reduce(low, x, Reduce.MIN, dims)
 
 
-def _extreme(low: Lowering, x: ir.Tensor, kinds: tuple[Reduce, Reduce], index: int) -> tuple[ir.Tensor, ir.Tensor]:
-    return reduce(low, x, kinds[0], index), reduce(low, x, kinds[1], index, dtype=Dtype.I64)
+for _name, _kinds in {"max": (Reduce.MAX, Reduce.ARGMAX), "min": (Reduce.MIN, Reduce.ARGMIN)}.items():
 
+    @rule(f"{_name}.dim", makes=(Op.REDUCE,), needs=(reduced, has_elements))
+    def extreme(
+        low: Lowering, x: ir.Tensor, index: int, keepdim: bool = False, *, kinds: tuple[Reduce, Reduce] = _kinds
+    ) -> tuple[ir.Tensor, ir.Tensor]:
+        """The largest or the smallest, and where the first of them is."""
+        return reduce(low, x, kinds[0], index), reduce(low, x, kinds[1], index, dtype=Dtype.I64)
 
-@rule("max.dim", makes=(Op.REDUCE,), needs=(reduced, has_elements))
-def max_dim(low: Lowering, x: ir.Tensor, index: int, keepdim: bool = False) -> tuple[ir.Tensor, ir.Tensor]:
-    """The largest, and where the first of them is."""
-    return _extreme(low, x, (Reduce.MAX, Reduce.ARGMAX), index)
-
-
-@rule("min.dim", makes=(Op.REDUCE,), needs=(reduced, has_elements))
-def min_dim(low: Lowering, x: ir.Tensor, index: int, keepdim: bool = False) -> tuple[ir.Tensor, ir.Tensor]:
-    """The smallest, and where the first of them is."""
-    return _extreme(low, x, (Reduce.MIN, Reduce.ARGMIN), index)
+    @rule(f"arg{_name}.default", makes=(Op.REDUCE,), needs=(reduced, has_elements))
+    def place_of_extreme(
+        low: Lowering, x: ir.Tensor, index: int | None = None, keepdim: bool = False, *, kind: Reduce = _kinds[1]
+    ) -> ir.Tensor:
+        """Where the largest or the smallest is, the first of equals."""
+        return _of_all(low, x, kind) if index is None else reduce(low, x, kind, index)
 
 
 def truths(asked: Request) -> bool:
@@ -127,22 +119,6 @@ def any_(low: Lowering, x: ir.Tensor, dims: Any = None, keepdim: bool = False) -
 def all_(low: Lowering, x: ir.Tensor, dims: Any = None, keepdim: bool = False) -> ir.Tensor:
     """Whether none is zero."""
     return reduce(low, x, Reduce.ALL, dims)
-
-
-@rule("argmax.default", makes=(Op.REDUCE,), needs=(reduced, has_elements))
-def argmax(low: Lowering, x: ir.Tensor, index: int | None = None, keepdim: bool = False) -> ir.Tensor:
-    """Where the largest is, the first of equals."""
-    return _arg(low, x, Reduce.ARGMAX, index)
-
-
-@rule("argmin.default", makes=(Op.REDUCE,), needs=(reduced, has_elements))
-def argmin(low: Lowering, x: ir.Tensor, index: int | None = None, keepdim: bool = False) -> ir.Tensor:
-    """Where the smallest is, the first of equals."""
-    return _arg(low, x, Reduce.ARGMIN, index)
-
-
-def _arg(low: Lowering, x: ir.Tensor, kind: Reduce, index: int | None) -> ir.Tensor:
-    return _of_all(low, x, kind) if index is None else reduce(low, x, kind, index)
 
 
 def _of_all(low: Lowering, x: ir.Tensor, kind: Reduce) -> ir.Tensor:

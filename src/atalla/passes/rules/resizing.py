@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from atalla import ir
-from atalla.dims import equal, simplify, strides_in_order
+from atalla.dims import equal, simplify, strides_of_pixels
 from atalla.isa import Dtype, Op, Outside, Resize, Sample
 from atalla.passes.constraints import Request, float32, has_elements
 from atalla.passes.lowering import Lowering
 from atalla.passes.rule import rule
 from atalla.passes.rules.convolution import CHANNELS_LAST, as_image, channels_last
-
-VOLUME_LAST = (0, 2, 3, 4, 1)
-"""Order in memory of a volume's dims: planes of a depth are images of their own."""
+from atalla.passes.rules.pools import along, planes
 
 
 def known_factors(asked: Request) -> bool:
@@ -102,23 +100,18 @@ def _resized(low: Lowering, x: ir.Tensor, kind: Resize, factors: Sequence[float]
 
 
 def _image(low: Lowering, x: ir.Tensor, shape: Sequence[Any], kind: Resize, scales: tuple[float, float]) -> ir.Tensor:
-    dst = low.new(x.dtype, shape, strides_in_order(shape, CHANNELS_LAST))
+    dst = low.new(x.dtype, shape, strides_of_pixels(shape))
     return low.emit(Op.RESIZE2D, dst, [channels_last(low, x)], kind=int(kind), scale_h=scales[0], scale_w=scales[1])
 
 
 def _volume(low: Lowering, x: ir.Tensor, kind: Resize, scales: Sequence[float]) -> ir.Tensor:
     """Return a volume of another size: its planes are resized, and then its depth, planes being rows."""
     _, shape = low.output_type()
-    if x.order != VOLUME_LAST:
-        x = low.copy(x, strides_in_order(x.shape, VOLUME_LAST))
-    n, channels, depth = x.shape[:3]
-    high, wide = shape[3:]
-    planes = x.view((simplify(n * depth), channels, *x.shape[3:]), x.strides[2:3] + x.strides[1:2] + x.strides[3:])
-    flat = _image(low, planes, (planes.shape[0], channels, high, wide), kind, (scales[1], scales[2]))
-    rows = (n, channels, depth, simplify(high * wide))
-    deep = flat.view(rows, strides_in_order(rows, CHANNELS_LAST))
-    made = _image(low, deep, (n, channels, shape[2], rows[3]), kind, (scales[0], 0.0))
-    return made.view(shape, strides_in_order(shape, VOLUME_LAST))
+    flat, deep = planes(low, x), (*x.shape[:3], *shape[3:])
+    made = _image(low, flat, (*flat.shape[:2], *shape[3:]), kind, (scales[1], scales[2]))
+    rows = along(made.view(deep, strides_of_pixels(deep)), 2)
+    made = _image(low, rows, (*deep[:2], shape[2], rows.shape[3]), kind, (scales[0], 0.0))
+    return made.view(shape, strides_of_pixels(shape))
 
 
 def image_and_grid(asked: Request) -> bool:

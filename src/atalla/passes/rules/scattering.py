@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from atalla import ir
-from atalla.dims import contiguous_strides, equal, product, simplify
+from atalla.dims import contiguous_strides, equal, product
 from atalla.isa import Dtype, Op, Scatter, Step
 from atalla.passes.constraints import Request, has_elements, known_numbers
 from atalla.passes.lowering import Lowering
 from atalla.passes.rule import rule
-from atalla.passes.rules.chain import Chain, broadcast
-from atalla.passes.rules.movement import cat, row_numbers
-from atalla.passes.rules.views import permute, place
+from atalla.passes.rules.chain import Chain, broadcast, broadcast_from
+from atalla.passes.rules.creation import known_value
+from atalla.passes.rules.movement import cat, neighbours, row_numbers
+from atalla.passes.rules.views import as_rows, permute, place
 
 WHOLE = frozenset({Dtype.I32, Dtype.I64})
 COMBINED = frozenset({Dtype.F32, Dtype.I32, Dtype.I64})
@@ -73,7 +74,7 @@ def _flat_places(low: Lowering, x: ir.Tensor, axis: int, index: ir.Tensor) -> ir
 def gather(low: Lowering, x: ir.Tensor, axis: int, index: ir.Tensor, **_: Any) -> ir.Tensor:
     """Elements whose place in one dim an index says."""
     shape = low.output_type()[1]
-    x, index = _as_rows(x), _as_rows(index)
+    x, index = as_rows(x), as_rows(index)
     axis = place(axis, len(x.shape))
     if _is_of_rows(x, axis, index):
         table = low.contiguous(_axis_first(low, x, axis))
@@ -84,11 +85,6 @@ def gather(low: Lowering, x: ir.Tensor, axis: int, index: ir.Tensor, **_: Any) -
         places = _flat_places(low, x, axis, index)
         made = low.emit(Op.GATHER, low.new(x.dtype, index.shape), [table.view((product(x.shape),), (1,)), places])
     return made if shape else made.view((), ())
-
-
-def _as_rows(x: ir.Tensor) -> ir.Tensor:
-    """Return one element as a row of one."""
-    return x if x.shape else x.view((1,), (1,))
 
 
 def combined(asked: Request) -> bool:
@@ -109,7 +105,7 @@ def includes_itself(asked: Request) -> bool:
 def _scattered(low: Lowering, x: ir.Tensor, axis: int, index: ir.Tensor, update: ir.Tensor, kind: Scatter) -> ir.Tensor:
     """Emit what puts each element of an update where the index says."""
     shape = x.shape
-    x, index, update = (_as_rows(one) for one in (x, index, update))
+    x, index, update = (as_rows(one) for one in (x, index, update))
     axis = place(axis, len(x.shape))
     update = update.view(index.shape, update.strides)
     if _is_of_rows(x, axis, index):
@@ -153,17 +149,10 @@ def scatter_reduce(
     return _scattered(low, x, axis, index, update, REDUCES[reduce])
 
 
-def known_value(asked: Request) -> bool:
-    """The number must be known when the program is compiled."""
-    return isinstance(asked["value"], bool | int | float)
-
-
 @rule("scatter.value", makes=(*MAKES, Op.FILL), needs=(numbered, known_value, has_elements))
 def scatter_value(low: Lowering, x: ir.Tensor, axis: int, index: ir.Tensor, value: float) -> ir.Tensor:
     """A number put where an index says."""
-    update = low.new(x.dtype, index.shape)
-    whole = 0 if x.dtype.is_float else int(value)
-    low.emit(Op.FILL, update, value=float(value), whole=whole)
+    update = low.fill(low.new(x.dtype, index.shape), value)
     return _scattered(low, x, axis, index, update, Scatter.SET)
 
 
@@ -187,29 +176,12 @@ def slice_scatter(
     axis = place(axis, len(x.shape))
     first, last, _ = slice(start, end).indices(x.shape[axis])
     last = max(first, last)
-
-    def part(begin: int, stop: int) -> ir.Tensor:
-        shape = [stop - begin if i == axis else n for i, n in enumerate(x.shape)]
-        return x.view(shape, x.strides, simplify(begin * x.strides[axis]))
-
-    return cat(low, [part(0, first), update, part(last, x.shape[axis])], axis)
-
-
-def put_by_number(asked: Request) -> bool:
-    """Indices must be int32 or int64, of neighbouring dims whose sizes are known, and no dim of size 0."""
-    places = [i for i, one in enumerate(asked["indices"]) if one is not None]
-    return (
-        bool(places)
-        and places == list(range(places[0], places[-1] + 1))
-        and all(asked["indices"][i].dtype in WHOLE for i in places)
-        and all(isinstance(asked["x"].shape[i], int) for i in places)
-        and has_elements(asked)
-    )
+    return cat(low, [x.narrow(axis, 0, first), update, x.narrow(axis, last, x.shape[axis] - last)], axis)
 
 
 def put_by_number_or_mask(asked: Request) -> bool:
     """Indices must be int32 or int64, of neighbouring dims whose sizes are known, or one mask for one number."""
-    return _mask(asked["indices"], asked["update"], bool(asked["adds"])) is not None or put_by_number(asked)
+    return _mask(asked["indices"], asked["update"], bool(asked["adds"])) is not None or neighbours(asked)
 
 
 def _mask(indices: Sequence[ir.Tensor | None], update: ir.Tensor, adds: bool) -> ir.Tensor | None:
@@ -243,7 +215,8 @@ def index_put(
     before, rest = axes[0], [i for i in range(len(x.shape)) if i not in axes]
     spread = broadcast(update, (*x.shape[:before], *common, *(x.shape[i] for i in rest[before:])))
     order = [*range(before, before + rank), *range(before), *range(before + rank, len(spread.shape))]
-    first = permute(low, x, [*axes, *rest])
+    axes_first = [*axes, *rest]
+    first = permute(low, x, axes_first)
     shape = (product(x.shape[i] for i in axes), *(x.shape[i] for i in rest))
     base = low.contiguous(first)
     kind = Scatter.ADD if adds else Scatter.SET
@@ -251,10 +224,7 @@ def index_put(
         low, base.view(shape, contiguous_strides(shape)), rows, low.contiguous(permute(low, spread, order)), kind
     )
     whole = made.view(first.shape, contiguous_strides(first.shape))
-    back = [0] * len(x.shape)
-    for at, dim in enumerate([*axes, *rest]):
-        back[dim] = at
-    return permute(low, whole, back)
+    return permute(low, whole, [axes_first.index(i) for i in range(len(axes_first))])
 
 
 def _common(shapes: Sequence[Sequence[Any]], rank: int) -> tuple[Any, ...]:
@@ -269,10 +239,8 @@ def _common(shapes: Sequence[Sequence[Any]], rank: int) -> tuple[Any, ...]:
 
 def _masked(low: Lowering, x: ir.Tensor, mask: ir.Tensor, update: ir.Tensor) -> ir.Tensor:
     """Emit the choice between an element and the one number."""
-    after = len(x.shape) - len(mask.shape)
-    wide = mask.view((*mask.shape, *([1] * after)), (*mask.strides, *([0] * after)))
     chain = Chain()
-    chosen = chain.read(broadcast(wide, x.shape))
+    chosen = chain.read(broadcast_from(0, mask, x.shape))
     value = chain.read(broadcast(update.view((), ()), x.shape))
     kept = chain.read(x)
     return chain.emit(low, chain.step(Step.WHERE, chosen, value, kept), like=[x])

@@ -20,7 +20,7 @@ from atalla.passes.lowering import Lowering, constant, constant_data
 from atalla.passes.rule import rule
 from atalla.passes.rules.chain import Chain, broadcast
 from atalla.passes.rules.linear import dense_rows
-from atalla.passes.rules.views import place
+from atalla.passes.rules.views import permute, place
 
 if TYPE_CHECKING:
     import torch
@@ -53,7 +53,7 @@ def spectrum(low: Lowering, x: ir.Tensor, dims: Sequence[int], normalization: in
     assert parts is not None, "a constraint of the rule"
     x, window = _windowed(low, x, axis)
     order = [*(i for i in range(len(x.shape)) if i != axis), axis]
-    rows = x.view([x.shape[i] for i in order], [x.strides[i] for i in order])
+    rows = permute(low, x, order)
     count = extent // 2 + 1 if onesided else extent
     factor = (1.0, 1 / math.sqrt(extent), 1 / extent)[normalization]
     if parts == (extent, 1):
@@ -61,7 +61,7 @@ def spectrum(low: Lowering, x: ir.Tensor, dims: Sequence[int], normalization: in
     else:
         pairs = _in_two(low, rows, window, count, factor, parts)
     back = [*(order.index(i) for i in range(len(order))), len(order)]
-    return ir.Complex(pairs.view([pairs.shape[i] for i in back], [pairs.strides[i] for i in back]))
+    return ir.Complex(permute(low, pairs, back))
 
 
 def _parts(extent: int) -> tuple[int, int] | None:

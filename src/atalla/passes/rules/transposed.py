@@ -17,7 +17,7 @@ from atalla import ir
 from atalla.dims import Dim, equal, simplify
 from atalla.isa import Op
 from atalla.passes.lowering import Lowering, constant, constant_data
-from atalla.passes.rules.chain import broadcast
+from atalla.passes.rules.chain import broadcast_from
 
 if TYPE_CHECKING:
     import torch
@@ -142,11 +142,9 @@ def _without(x: ir.Tensor, first: Sequence[int]) -> ir.Tensor:
 def _fill(low: Lowering, place: ir.Tensor, bias: ir.Tensor | None) -> None:
     """Write the bias alone."""
     if bias is None:
-        low.emit(Op.FILL, place, value=0.0, whole=0)
+        low.fill(place, 0)
         return
-    dims = (1, *bias.shape, *(1 for _ in place.shape[2:]))
-    column = bias.view(dims, (0, *bias.strides, *(0 for _ in place.shape[2:])))
-    low.emit(Op.COPY, place, [broadcast(column, place.shape)])
+    low.emit(Op.COPY, place, [broadcast_from(1, bias, place.shape)])
 
 
 def fits(axis: Axis, have: Dim, made: Dim) -> bool:

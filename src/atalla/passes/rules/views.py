@@ -18,6 +18,11 @@ def place(index: int, rank: int) -> int:
     return index + rank if index < 0 else index
 
 
+def as_rows(x: ir.Tensor) -> ir.Tensor:
+    """Return one element as a row of one."""
+    return x if x.shape else x.view((1,), (1,))
+
+
 @rule("view.default", "reshape.default", "_unsafe_view.default")
 def view(low: Lowering, x: ir.Tensor, _size: Sequence[Any]) -> ir.Tensor:
     """Other extents, the same elements in the same order."""
@@ -109,8 +114,7 @@ def split_with_sizes(low: Lowering, x: ir.Tensor, sizes: Sequence[Any], index: i
     """A dim cut into parts."""
     index, start, parts = place(index, len(x.shape)), 0, []
     for size in sizes:
-        shape = [size if i == index else extent for i, extent in enumerate(x.shape)]
-        parts.append(x.view(shape, x.strides, simplify(start * x.strides[index])))
+        parts.append(x.narrow(index, start, size))
         start = simplify(start + size)
     return tuple(parts)
 

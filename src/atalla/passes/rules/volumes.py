@@ -24,10 +24,10 @@ DEPTH_INSIDE = (0, 3, 4, 2, 1)
 class Filter:
     """What a convolution of volumes does along depth, height and width."""
 
-    stride: tuple[int, int, int]
-    before: tuple[int, int, int]
-    after: tuple[int, int, int]
-    dilation: tuple[int, int, int]
+    stride: Sequence[int]
+    before: Sequence[int]
+    after: Sequence[int]
+    dilation: Sequence[int]
     groups: int
 
 
@@ -42,14 +42,10 @@ def emit_volume(
     flat = data.transpose(1, 2).reshape(columns, -1, *kernel)
     images = constant(flat.contiguous(), weight.name)
     pads = (*filter_.before[1:], *filter_.after[1:])
-    attributes = window(_two(kernel), _two(filter_.stride[1:]), pads, _two(filter_.dilation[1:]))
+    attributes = window(kernel, filter_.stride[1:], pads, filter_.dilation[1:])
     volume, step = _neighbours(low, x, taps, dst.shape[2], filter_)
     for source, target in _batches(volume, dst, step, taps * x.shape[1]):
         emit_convolution(low, target, (source, images, bias), attributes, filter_.groups)
-
-
-def _two(values: Sequence[int]) -> tuple[int, int]:
-    return (values[0], values[1])
 
 
 def _neighbours(low: Lowering, x: ir.Tensor, taps: int, places: int, filter_: Filter) -> tuple[ir.Tensor, Any]:
@@ -81,15 +77,10 @@ def _padded(low: Lowering, x: ir.Tensor, before: int, length: int) -> ir.Tensor:
     kept = min(depth, length - before) if length > before else 0
     for start, size in ((0, min(before, length)), (before + kept, length - before - kept)):
         if size > 0:
-            low.emit(Op.FILL, _slab(padded, start, size), value=0.0, whole=0)
+            low.fill(padded.narrow(2, start, size), 0)
     if kept > 0:
-        low.emit(Op.COPY, _slab(padded, before, kept), [_slab(x, 0, kept)])
+        low.emit(Op.COPY, padded.narrow(2, before, kept), [x.narrow(2, 0, kept)])
     return padded
-
-
-def _slab(x: ir.Tensor, start: int, size: int) -> ir.Tensor:
-    """Return a part of a volume's depth."""
-    return x.view((*x.shape[:2], size, *x.shape[3:]), x.strides, simplify(start * x.strides[2]))
 
 
 def _batches(x: ir.Tensor, dst: ir.Tensor, step: Any, channels: int) -> Iterator[tuple[ir.Tensor, ir.Tensor]]:

@@ -47,7 +47,7 @@ class Mychip(Backend):
 
     def missing(self, machine: Machine) -> Missing | None:
         """Name what is missing here. CHIP: whether the driver and a device are there."""
-        unavailable = missing_compiler()
+        unavailable = missing_compiler("C", c_compiler()[0], "CC")
         return Missing(run=unavailable) if unavailable else None
 
     def depends_on(self, options: Options) -> str | None:
@@ -107,14 +107,11 @@ class _MychipSession(Session):
     _executor: Executor
 
 
-def missing_compiler() -> Unavailable | None:
-    """Return that there is no C compiler, with which the kernels are built once; None where there is one."""
-    command = c_compiler()[0]
-    return (
-        None
-        if shutil.which(command)
-        else Unavailable(f"needs a C compiler ({command})", "install one, or name it in CC")
-    )
+def missing_compiler(language: str, command: str, variable: str) -> Unavailable | None:
+    """Return that there is no compiler of a language, which builds its library once; None where there is one."""
+    if shutil.which(command):
+        return None
+    return Unavailable(f"needs a {language} compiler ({command})", f"install one, or name it in {variable}")
 
 
 @functools.cache

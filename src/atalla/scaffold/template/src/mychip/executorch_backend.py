@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, final
 
 from cross_backend.artifact import Artifact
-from cross_backend.backend import Missing, Options, Unavailable
+from cross_backend.backend import Missing, Options
 from cross_backend.backends.executorch import ExecuTorchBackend, PteSession
 from cross_backend.errors import LoadError
 
 from mychip.backend import compiler_digest, missing_compiler, operations
-from mychip.build import cxx_compiler
+from mychip.build import c_compiler, cxx_compiler
 from mychip.errors import MychipError
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ class MychipDelegate(ExecuTorchBackend):
 
     def missing(self, machine: Machine) -> Missing | None:
         """Name what is missing here."""
-        unavailable = missing_compiler() or _missing_cxx()
+        unavailable = missing_compiler("C", c_compiler()[0], "CC") or missing_compiler("C++", cxx_compiler()[0], "CXX")
         return super().missing(machine) or (Missing(run=unavailable) if unavailable else None)
 
     def depends_on(self, options: Options) -> str | None:
@@ -64,12 +63,3 @@ class _MychipDelegateSession(PteSession):
         except MychipError as error:
             raise LoadError(f"Mychip's delegate cannot be opened: {error}") from error
         super()._open()
-
-
-def _missing_cxx() -> Unavailable | None:
-    command = cxx_compiler()[0]
-    return (
-        None
-        if shutil.which(command)
-        else Unavailable(f"needs a C++ compiler ({command})", "install one, or name it in CXX")
-    )
