@@ -17,7 +17,7 @@ char* at_row_address(const at_view* view, const at_grid* grid, const at_block_of
 // Where a channel of a pixel of the block's first image is.
 const char* at_pixel_address(const at_product* p, const at_block_of_rows* b, int64_t y, int64_t x, size_t channel);
 
-// Lays out the rows of a window, and says what that costs; `to` is NULL where no data move.
+// Lays out the rows of a window, and says what that costs; `at` is NULL where no data move.
 at_cost at_lay_rows(at_device* device, const at_product* p, const at_block_of_rows* b, size_t group, size_t from,
                     size_t to, char* at);
 

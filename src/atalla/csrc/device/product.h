@@ -82,7 +82,7 @@ typedef struct {
 
 at_patch at_patch_of(const at_product* p, const at_block_of_rows* b);
 
-// What the DMA moves of it: `count` channels from `first` on. Channels are innermost in the scratchpad but of a stem,
+// What the DMA moves of it: `count` channels. Channels are innermost in the scratchpad but of a stem,
 // whose image keeps the order that it has in memory; strides are those of images, lines, pixels and channels.
 at_box at_patch_box(const at_product* p, const at_block_of_rows* b, const at_patch* patch, size_t count);
 

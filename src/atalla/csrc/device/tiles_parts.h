@@ -15,7 +15,7 @@ typedef struct {
 
 at_merged at_merge(const at_view* const* views, unsigned count, uint32_t dims);
 
-// Sets a view's merged dims, and behind them those of its own from number `from` on that `kept` has.
+// Sets a view's dims to the merged ones, with its strides: those of view `which`.
 void at_put_dims(at_view* view, const at_merged* merged, unsigned which);
 void at_push_dim(at_view* view, int64_t dim, int64_t stride);
 
