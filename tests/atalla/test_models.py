@@ -158,7 +158,7 @@ MODELS = {
 }
 
 
-FEW = ("mobilenet_v2", "t5", "autoencoder", "pyramid", "style")
+FEW = ("t5", "autoencoder", "pyramid", "style")
 """Some of each kind; the others are slow."""
 
 

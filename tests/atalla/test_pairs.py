@@ -113,7 +113,7 @@ def places(listing: Listing) -> tuple[range, range]:
     raise AssertionError("no pair")
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", [pytest.param(1, marks=pytest.mark.slow), 2])
 @pytest.mark.parametrize("isa", sorted(sets_here() - {"vnni"}))
 def test_one_pass_gives_the_bits_of_two(isa: str, threads: int) -> None:
     for case in cases():

@@ -34,7 +34,14 @@ ONCE = ("test_leaves_the_callers_program_as_it_was",)
 """Tests that lower anew, and so are in ``make test`` for a few backends only."""
 FEW = ("atalla", "executorch.xnnpack", "onnxruntime.cpu", "openvino", "torch.eager")
 """One of each vendor."""
-DEAR = ("executorch.coreml", "executorch.vulkan", "iree.vulkan", "onnxruntime.genai")
+DEAR = (
+    "executorch.coreml",
+    "executorch.portable",
+    "executorch.vulkan",
+    "iree.llvm_cpu",
+    "iree.vulkan",
+    "onnxruntime.genai",
+)
 """Those whose tests take longer than all others': ``make test`` leaves them to ``make test-all``."""
 MORE = ("cnn", "multi", "corners", "decoder", "dynamic", "ring")
 """Models of ``models`` that ``make test`` lowers for those few, and for others where it opens what was made."""

@@ -110,6 +110,7 @@ def test_a_pt2_file_keeps_its_batch_and_says_so_of_others(run, tmp_path):
     assert "plain.pt2 has a fixed batch of 1" in two.results[0].reason
 
 
+@pytest.mark.slow
 def test_threads_are_panels_of_their_own(run, file):
     results = run(file[1], ["cpu", "cpu?threads=1"], threads=[1, 2])
     assert [panel.settings["threads"] for panel in results.panels] == [1, 2]

@@ -6,6 +6,7 @@ import signal
 import psutil
 import pytest
 
+pytestmark = pytest.mark.slow
 MEASURE = ("compare", "linear_regression", "--seconds", "4", "--launches", "1", "--json")
 
 

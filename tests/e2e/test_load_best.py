@@ -109,7 +109,11 @@ def opened_the_good_one(said):
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(one, marks=pytest.mark.slow if one == "call_hangs" else ()) for one in CRASHING | FAILING]
+    "name",
+    [
+        pytest.param(one, marks=() if one in {"call_segfault", "load_raises"} else pytest.mark.slow)
+        for one in CRASHING | FAILING
+    ],
 )
 def test_what_failed_once_is_tried_last_until_told_otherwise(name, pack, load):
     why = (CRASHING | FAILING)[name]

@@ -125,6 +125,7 @@ def test_without_tools_the_reason_is_said_with_the_command(monkeypatch: pytest.M
         atalla.load(int8_programs.product(3)[0], executor="rtl")
 
 
+@pytest.mark.slow  # the unit is built for it: 20 s
 @pytest.mark.usefixtures("tools")
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "net.atalla").write_bytes(int8_programs.product(3)[0])

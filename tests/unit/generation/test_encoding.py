@@ -27,7 +27,11 @@ SIZES = "layers=2&hidden=32&heads=4&width=8&inner=48&vocabulary=60&context=24&so
 PROMPT, NEW = [0], 12
 
 
-@pytest.fixture(scope="module", params=["", "&prompts=0"], ids=["whole prompts", "token by token"])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param("", marks=pytest.mark.slow), "&prompts=0"],
+    ids=["whole prompts", "token by token"],
+)
 def decoder(request: pytest.FixtureRequest) -> Captured:
     return capture_workload(f"t5_decoder?{SIZES}{request.param}", None, Cache())
 

@@ -32,7 +32,7 @@ def by_torch(net: Any, texts: np.ndarray[Any, Any]) -> float:
     return math.exp(float(torch.stack(losses).mean()))
 
 
-@pytest.mark.parametrize(("kind", "prompts"), [("llama", 1), ("gpt2", 0)])
+@pytest.mark.parametrize(("kind", "prompts"), [pytest.param("llama", 1, marks=pytest.mark.slow), ("gpt2", 0)])
 def test_it_is_that_of_prompts_of_every_length(kind: str, prompts: int) -> None:
     workload = tiny(kind)
     with xb.load(xb.lower(program_of(tiny(kind, prompts=prompts)), "torch.eager")) as session:
