@@ -29,7 +29,7 @@ _keep: list[Any] = []
 
 
 class _Mender(MetaPathFinder):
-    """Finds nothing; whoever looks for torchvision finds it importable."""
+    """Makes torchvision importable when somebody looks for it; finds nothing itself."""
 
     def find_spec(self, name: str, *_: Sequence[str] | ModuleType | None) -> ModuleSpec | None:
         if name == "torchvision":
