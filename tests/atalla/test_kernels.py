@@ -117,7 +117,7 @@ class Pools(nn.Module):
     """The largest of windows whose elements lie apart, at the edges, too."""
 
     def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
-        sizes = [(3, 1, 1, 2), (3, 2, 1, 2), (3, 1, 2, 2), (2, 1, 1, 3), (3, 1, 0, 3), (3, 2, 1, 1)]
+        sizes = [(3, 1, 1, 2), (3, 2, 1, 2), (5, 1, 2, 2), (2, 1, 1, 3), (3, 1, 0, 3), (3, 2, 1, 1)]
         return [nn.functional.max_pool2d(x, k, s, p, d) for k, s, p, d in sizes]
 
 
