@@ -30,6 +30,17 @@ def test_every_target_runs_its_own_encoder(cli):
 
 
 @pytest.mark.slow
+def test_a_target_with_more_threads_than_processors_is_unavailable(cli):
+    small = "llama?layers=1&hidden=16&heads=2&inner=24&vocabulary=32&context=16"
+    result = cli("compare", small, "--generate", "2:2", "--backends", "onnxruntime?threads=999", "torch", "--json")
+    (panel,) = json.loads(result.stdout)["generation"]
+    rows = {row["target"]: row for row in panel["rows"]}
+    assert rows["torch.eager"]["outcome"] == "OK"
+    refused = rows["onnxruntime.cpu?threads=999"]
+    assert refused["outcome"] == "UNAVAILABLE" and "999 threads are asked for" in refused["reason"]
+
+
+@pytest.mark.slow
 def test_a_bundle_of_a_decoder_says_what_a_prompt_lacks(cli, tmp_path):
     assert cli("bundle", MODEL, "--backends", "torch", "--output-dir", tmp_path).returncode == 0
     (bundle,) = tmp_path.iterdir()
